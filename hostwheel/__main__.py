@@ -1,0 +1,132 @@
+"""One subcommand per stage; the only place that turns errors into exit codes."""
+
+import argparse
+import json
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import TypeAlias
+
+from rich.console import Console
+
+from hostwheel import __version__
+from hostwheel.build.build import build
+from hostwheel.errors import HostwheelError
+from hostwheel.plan.data import Data, file_hashes, find_data
+from hostwheel.plan.plan import Plan, make_plan
+from hostwheel.plan.recipe import load_recipe, recipe_names
+from hostwheel.plan.show import HEADINGS, markdown, recipe_rows, show_plan, table
+
+EXIT_CODES = (
+    "exit status: 0 well, 1 a check refused or a tool failed, 2 the input is wrong, "
+    "3 the machine lacks something"
+)
+Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = parser().parse_args(argv)
+    signal.signal(signal.SIGTERM, stopped)  # so that what we started is ended with us
+    try:
+        return int(arguments.run(arguments))
+    except HostwheelError as error:
+        print(f"hostwheel: {error}", file=sys.stderr)
+        return error.exit_code
+    except KeyboardInterrupt:
+        print("hostwheel: stopped; run it again to go on from here", file=sys.stderr)
+        return 130
+
+
+def stopped(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def parser() -> argparse.ArgumentParser:
+    top = argparse.ArgumentParser(
+        prog="hostwheel",
+        description="Wheels and servers of llama.cpp for one named host.",
+        epilog=EXIT_CODES,
+    )
+    top.add_argument("--version", action="version", version=f"hostwheel {__version__}")
+    commands = top.add_subparsers(required=True, metavar="COMMAND")
+    add_recipes(commands)
+    add_plan(commands)
+    add_build(commands)
+    return top
+
+
+def command(commands: Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
+    made = commands.add_parser(
+        name, help=what, description=what, epilog=f"example: {example}\n\n{EXIT_CODES}"
+    )
+    made.add_argument("--recipes", type=Path, metavar="DIR", help="a recipes folder to use")
+    return made
+
+
+def add_recipes(commands: Commands) -> None:
+    made = command(commands, "recipes", "show the table of recipes", "hostwheel recipes")
+    made.add_argument("--markdown", action="store_true", help="as the README has it")
+    made.add_argument("--json", action="store_true", help="for machines")
+    made.set_defaults(run=run_recipes)
+
+
+def add_plan(commands: Commands) -> None:
+    what = "show what would be built, to the last option"
+    made = command(commands, "plan", what, "hostwheel plan a10g --json")
+    made.add_argument("recipe", help="a recipe's name, or a TOML file")
+    made.add_argument("--json", action="store_true", help="for machines")
+    made.set_defaults(run=run_plan)
+
+
+def add_build(commands: Commands) -> None:
+    what = "build wheel and archive into out/RECIPE"
+    made = command(commands, "build", what, "hostwheel build cpu-avx2")
+    made.add_argument("recipe", help="a recipe's name, or a TOML file")
+    made.add_argument("--archive", type=Path, help="a local copy of the source archive")
+    made.add_argument("--out", type=Path, default=Path("out"), help="default: out")
+    made.add_argument("--json", action="store_true", help="print build.json at the end")
+    made.set_defaults(run=run_build)
+
+
+def planned(wanted: str, data: Data) -> Plan:
+    return make_plan(
+        load_recipe(wanted, data.recipes),
+        file_hashes(data.patches, "*.patch"),
+        file_hashes(data.locks, "*.txt"),
+    )
+
+
+def run_recipes(arguments: argparse.Namespace) -> int:
+    data = find_data(arguments.recipes)
+    rows = recipe_rows(planned(name, data) for name in recipe_names(data.recipes))
+    if arguments.json:
+        print(json.dumps([dict(zip(HEADINGS, row, strict=True)) for row in rows], indent=1))
+    elif arguments.markdown:
+        print(markdown(rows), end="")
+    else:
+        Console().print(table(rows))
+    return 0
+
+
+def run_plan(arguments: argparse.Namespace) -> int:
+    plan = planned(arguments.recipe, find_data(arguments.recipes))
+    if arguments.json:
+        print(json.dumps(plan.json(), indent=1))
+    else:
+        show_plan(plan, Console())
+    return 0
+
+
+def run_build(arguments: argparse.Namespace) -> int:
+    data = find_data(arguments.recipes)
+    plan = planned(arguments.recipe, data)
+    out = arguments.out / plan.recipe
+    wheel = build(plan, data, out, archive=arguments.archive)
+    print((out / "build.json").read_text() if arguments.json else wheel)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,142 @@
+"""Plan → wheel, archive, symbol maps and build.json. The whole build, in order, in `build`."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hostwheel.build.archive import write_archive
+from hostwheel.build.clock import Clock
+from hostwheel.build.cmake import check_configured, read_configured
+from hostwheel.build.engine import build_wheel
+from hostwheel.build.evidence import Compiled, Machine, record, write_json, write_symbols
+from hostwheel.build.folders import put, sibling, writing
+from hostwheel.build.product import Product, check_product, unpack_wheel
+from hostwheel.build.project import build_folder, project_folder, write_project
+from hostwheel.build.source import Prepared, fetch, load_patches, prepare
+from hostwheel.build.toolchain import (
+    Compiler,
+    check_host_compiler,
+    cuda_toolkit,
+    host_compiler,
+    install_locked,
+)
+from hostwheel.errors import MachineLacks
+from hostwheel.plan.data import Data
+from hostwheel.plan.plan import ROOT, Plan, toolkit_root, tree
+
+
+def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> Path:
+    """Build `plan` and put the product into `out`; return the wheel's path there.
+
+    `archive` is a local copy of the source archive. What `out` held before is replaced at the
+    end, and only by a product that passed every check.
+    """
+    clock = Clock()
+    out.mkdir(parents=True, exist_ok=True)
+    compiler = host_compiler(plan.engine.environment["PATH"])
+    with locked(ROOT, plan.recipe):
+        with clock.step("source"):
+            prepared = prepare_source(plan, data, archive)
+        with clock.step("tools"):
+            machine = prepare_tools(plan, data, compiler)
+        with clock.step("compile"):
+            compiled = compile_wheel(plan, prepared, fresh_log(out))
+        with clock.step("check"):
+            product = checked(plan, compiled)
+        with clock.step("package"):
+            return finish(plan, machine, compiled, product, clock, out)
+
+
+@contextmanager
+def locked(root: Path, recipe: str) -> Iterator[None]:
+    """One build at a time below `root`. The kernel lets go of the lock when we die."""
+    holder = root / "lock.holder"
+    with writing(root):
+        root.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(root / "lock")
+    try:
+        lock.acquire(blocking=False)
+    except Timeout:
+        who = holder.read_text().strip() if holder.is_file() else "another build"
+        raise MachineLacks(f"{root} is in use by {who}; wait for it to end") from None
+    except PermissionError as error:
+        raise MachineLacks(f"{error.filename} belongs to another user: remove {root}") from None
+    with lock:
+        holder.write_text(f"process {os.getpid()}, building {recipe}\n")
+        yield
+
+
+def fresh_log(out: Path) -> Path:
+    log = out / "build.log"
+    log.unlink(missing_ok=True)
+    return log
+
+
+def prepare_source(plan: Plan, data: Data, archive: Path | None) -> Prepared:
+    fetched = fetch(plan.source.url, plan.source.sha256, cache_folder(), given=archive)
+    upstream = f"llama-cpp-python {plan.source.version}"
+    return prepare(fetched, load_patches(data.patches), tree(plan.source), upstream=upstream)
+
+
+def cache_folder() -> Path:
+    """Where downloads stay between builds: `$XDG_CACHE_HOME/hostwheel` or `~/.cache/hostwheel`."""
+    base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(base) / "hostwheel"
+
+
+def prepare_tools(plan: Plan, data: Data, compiler: Compiler) -> Machine:
+    install_locked(data.locks / "build-tools.txt", ROOT / "build-tools")
+    toolkit = None
+    if plan.cuda:
+        lock = data.locks / f"cuda-{plan.cuda.release}.txt"
+        toolkit = cuda_toolkit(lock, toolkit_root(plan.cuda.toolkit))
+        check_host_compiler(compiler, toolkit)
+    return Machine(compiler=compiler, toolkit=toolkit)
+
+
+def compile_wheel(plan: Plan, prepared: Prepared, log: Path) -> Compiled:
+    project = project_folder(plan)
+    stage = sibling(project, "stage")
+    with writing(stage):
+        stage.mkdir(parents=True)
+        write_project(plan, prepared.src, project)
+    wheel, cache = build_wheel(plan, project, stage, log)
+    said = log.read_text(encoding="utf-8", errors="replace")
+    return Compiled(wheel=wheel, configured=read_configured(build_folder(plan), said), cache=cache)
+
+
+def checked(plan: Plan, compiled: Compiled) -> Product:
+    """PLAN001, PLAN002, and the finished files against the plan."""
+    check_configured(plan, compiled.configured)
+    product = unpack_wheel(compiled.wheel, compiled.wheel.parent / "unpacked")
+    check_product(plan, product)
+    return product
+
+
+def finish(
+    plan: Plan,
+    machine: Machine,
+    compiled: Compiled,
+    product: Product,
+    clock: Clock,
+    out: Path,
+) -> Path:
+    """Everything into a fresh folder beside the old one, then swapped in; build.json last."""
+    fresh = sibling(out / "dist", "new")
+    with writing(fresh):
+        fresh.mkdir(parents=True)
+        shutil.copyfile(compiled.wheel, fresh / plan.wheel)
+        write_archive(plan, product.root, fresh / plan.archive)
+        symbols = sibling(out / "symbols", "new")
+        symbols.mkdir()
+        write_symbols(product, build_folder(plan), symbols)
+        evidence = record(plan, machine, compiled, clock, fresh)
+        put(symbols, out / "symbols")
+        put(fresh, out / "dist")
+        write_json(out / "build.json", evidence)
+    shutil.rmtree(compiled.wheel.parent)
+    return out / "dist" / plan.wheel

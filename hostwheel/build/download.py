@@ -1,0 +1,193 @@
+"""One pinned archive, by URL or from the user, into the cache: its hash is checked on every use."""
+
+import hashlib
+import os
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
+
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+from hostwheel.build.folders import writing
+from hostwheel.errors import BadInput, MachineLacks
+
+CHUNK = 1 << 20
+LIMIT_BYTES = 1 << 30
+TIMEOUT_S = 60.0
+GONE = (404, 410)
+
+
+def fetch(
+    pin_url: str,
+    sha256: str,
+    cache: Path,
+    *,
+    given: Path | None = None,
+    limit_bytes: int = LIMIT_BYTES,
+) -> Path:
+    """The verified archive at `cache/<sha256>/<file name of the URL>`; no network once it is there.
+
+    `given` is the user's own copy: read, never changed. BadInput when a hash differs (a wrong file
+    of ours is removed), MachineLacks without network or disk.
+    """
+    final = cache / sha256 / file_name(pin_url)
+    if given is not None:
+        return adopt(given, sha256, final, limit_bytes)
+    if final.exists():
+        return checked(final, sha256)
+    with opened(pin_url, limit_bytes) as (response, size):
+        chunks = received(response, pin_url, size)
+        got = save(shown(chunks, pin_url, size), final, sha256, limit_bytes, pin_url)
+    if got != sha256:
+        raise mismatch("the download", pin_url, got, sha256, "it was removed; check the pin")
+    return final
+
+
+def file_name(url: str) -> str:
+    name = PurePosixPath(unquote(urlsplit(url).path)).name
+    if not name:
+        raise BadInput(f"the source URL {url!r} has no file name at its end; correct the pin")
+    return name
+
+
+def adopt(given: Path, sha256: str, final: Path, limit_bytes: int) -> Path:
+    """Verify the user's archive, then have a copy of it at `final`."""
+    got = digest(given)
+    if got != sha256:
+        raise mismatch("the archive", str(given), got, sha256, "give the pinned one (not changed)")
+    if final.exists() and digest(final) == sha256:
+        return final
+    with given.open("rb") as source:
+        again = save(blocks(source), final, sha256, limit_bytes, str(given))
+    if again != sha256:
+        raise mismatch("the archive", str(given), again, sha256, "it changed while it was copied")
+    return final
+
+
+def checked(cached: Path, sha256: str) -> Path:
+    got = digest(cached)
+    if got == sha256:
+        return cached
+    with writing(cached):
+        cached.unlink()
+    raise mismatch("the cached archive", str(cached), got, sha256, "it was removed; run this again")
+
+
+def digest(path: Path) -> str:
+    """The sha256 of an archive, in hexadecimal."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"cannot read the archive {path}: {error.strerror}") from None
+
+
+def mismatch(what: str, where: str, got: str, expected: str, advice: str) -> BadInput:
+    return BadInput(
+        f"{what} {where} is not the pinned one: {advice}\n"
+        f"    expected sha256 {expected}\n    found    sha256 {got}"
+    )
+
+
+@contextmanager
+def opened(url: str, limit_bytes: int) -> Iterator[tuple[BinaryIO, int | None]]:
+    """The response and its announced size in bytes, if it has one."""
+    try:
+        response = urllib.request.urlopen(url, timeout=TIMEOUT_S)
+    except urllib.error.HTTPError as error:
+        error.close()
+        if error.code in GONE:
+            raise BadInput(f"{url}: the server says {error.code}; correct the pin") from None
+        raise unreachable(url, f"the server says {error.code} {error.reason}") from None
+    except urllib.error.URLError as error:
+        raise unreachable(url, str(error.reason)) from None
+    except ValueError as error:
+        raise BadInput(f"{url!r} is not a URL ({error}); correct the pin") from None
+    except (OSError, HTTPException) as error:
+        raise unreachable(url, repr(error)) from None
+    with response:
+        length = response.headers.get("Content-Length", "")
+        size = int(length) if length.isdecimal() else None
+        if size is not None and size > limit_bytes:
+            raise too_big(url, f"{size} bytes", limit_bytes)
+        yield response, size
+
+
+def unreachable(url: str, why: str) -> MachineLacks:
+    return MachineLacks(
+        f"could not download {url}: {why}\n"
+        "    without network: fetch it elsewhere and give it with --archive FILE;\n"
+        "    behind a proxy or a private CA: set HTTPS_PROXY, SSL_CERT_FILE"
+    )
+
+
+def too_big(where: str, size: str, limit_bytes: int) -> BadInput:
+    return BadInput(f"{where} has {size}, more than the {limit_bytes} a source archive may have")
+
+
+def received(response: BinaryIO, url: str, size: int | None) -> Iterator[bytes]:
+    """The body; a connection that breaks or ends early is MachineLacks, not a wrong hash."""
+    total = 0
+    try:
+        for block in blocks(response):
+            total += len(block)
+            yield block
+    except (OSError, HTTPException) as error:
+        raise unreachable(url, f"the connection broke after {total} bytes ({error!r})") from None
+    if size is not None and total < size:
+        raise unreachable(url, f"the connection ended after {total} of {size} bytes")
+
+
+def blocks(file: BinaryIO) -> Iterator[bytes]:
+    while block := file.read(CHUNK):
+        yield block
+
+
+def save(chunks: Iterable[bytes], final: Path, sha256: str, limit_bytes: int, origin: str) -> str:
+    """Write `chunks` beside `final`, put them there if the hash is `sha256`; return the hash."""
+    seen, total = hashlib.sha256(), 0
+    with writing(final.parent), partial(final) as part:
+        with part.open("wb") as out:
+            for chunk in chunks:
+                total += len(chunk)
+                if total > limit_bytes:
+                    raise too_big(origin, f"{total} bytes or more", limit_bytes)
+                seen.update(chunk)
+                out.write(chunk)
+        if seen.hexdigest() == sha256:
+            part.replace(final)
+    return seen.hexdigest()
+
+
+@contextmanager
+def partial(final: Path) -> Iterator[Path]:
+    """A name beside `final` for what is not whole yet; gone afterwards unless it was moved."""
+    final.parent.mkdir(parents=True, exist_ok=True)
+    part = final.with_name(f".{final.name}.{os.getpid()}.part")
+    try:
+        yield part
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def shown(chunks: Iterable[bytes], url: str, size: int | None) -> Iterator[bytes]:
+    """Hand `chunks` on, with a bar on a terminal and one line elsewhere (both on stderr)."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        amount = "size unknown" if size is None else f"{size / 1e6:.1f} MB"
+        print(f"downloading {url} ({amount})", file=sys.stderr, flush=True)
+        yield from chunks
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
+        task = progress.add_task(file_name(url), total=size)
+        for chunk in chunks:
+            progress.advance(task, len(chunk))
+            yield chunk

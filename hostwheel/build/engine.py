@@ -1,0 +1,123 @@
+"""The local engine: this machine's g++, in an environment that is complete and ours."""
+
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hostwheel.errors import MachineLacks, Refused, StepFailed
+from hostwheel.plan.plan import Plan
+from hostwheel.run import capture, live
+
+BYTES_PER_JOB = 2 << 30  # what an nvcc of a FlashAttention template has been seen to take
+
+
+def environment(plan: Plan, ours: Mapping[str, str]) -> dict[str, str]:
+    """The plan's environment, and of `ours` only what the plan lets through."""
+    passed = {
+        name: value
+        for name, value in ours.items()
+        if any(fnmatch.fnmatch(name, pattern) for pattern in plan.engine.passed_through)
+    }
+    return passed | dict(plan.engine.environment)
+
+
+def jobs(cpus: int, available_bytes: int) -> int:
+    """How many compilers may run at once: bounded by cores and by memory, at least one."""
+    return max(1, min(cpus, available_bytes // BYTES_PER_JOB))
+
+
+def available_memory() -> int:
+    """Bytes that a new process can have without swapping (`MemAvailable`)."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    raise MachineLacks("/proc/meminfo does not say MemAvailable: is this Linux?")
+
+
+def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, dict[str, int]]:
+    """Run scikit-build-core on `project`; return the wheel in `stage` and sccache's counts."""
+    count = jobs(len(os.sched_getaffinity(0)), available_memory())
+    env = environment(plan, os.environ) | {"CMAKE_BUILD_PARALLEL_LEVEL": str(count)}
+    tags = f"py3-none-{plan.platform_tag}"  # scikit-build-core takes these on the command line only
+    argv = (
+        *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
+        *("--config-setting", f"wheel.tags={tags}", "--outdir", str(stage), str(project)),
+    )
+    with compiler_cache(env, stage) as cached_env:
+        try:
+            live(argv, env=cached_env, log=log)
+        except StepFailed as error:
+            raise explained(error, log.read_text(encoding="utf-8"), count) from None
+        counts = cache_counts(cached_env)
+    wheels = list(stage.glob("*.whl"))
+    if len(wheels) != 1:
+        raise Refused(f"the build left {len(wheels)} wheels in {stage}, expected one; see {log}")
+    return wheels[0], counts
+
+
+def explained(error: StepFailed, said: str, count: int) -> Exception:
+    """A failed build by who has to act."""
+    if "No space left on device" in said:
+        return MachineLacks(
+            f"the disk is full; make room and run again, what is built stays\n{error}"
+        )
+    if "Killed" in said or "out of memory" in said:
+        return MachineLacks(
+            f"a compiler was killed, most likely out of memory with {count} jobs at once; "
+            f"free some, or limit the cores (taskset -c 0 hostwheel build …)\n{error}"
+        )
+    return error
+
+
+@contextmanager
+def compiler_cache(env: Mapping[str, str], stage: Path) -> Iterator[dict[str, str]]:
+    """An sccache server of this build's own, so that its CPU time is ours and it ends with us."""
+    socket = stage / "sccache.sock"
+    ours = dict(env) | {"SCCACHE_SERVER_UDS": str(socket)}
+    log = (stage / "sccache.log").open("wb")
+    server = subprocess.Popen(
+        ["sccache"],
+        env=ours | {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1"},
+        stdin=subprocess.DEVNULL,
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        wait_for(socket, server, stage / "sccache.log")
+        yield ours
+        capture(
+            ("sccache", "--stop-server"), env=ours
+        )  # lets it finish writing, terminate does not
+    finally:
+        server.terminate()
+        server.wait()
+        log.close()
+
+
+def wait_for(socket: Path, server: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
+    while not socket.exists():
+        if server.poll() is not None or time.monotonic() > deadline:
+            said = log.read_text(errors="replace").strip()
+            raise MachineLacks(
+                f"the compiler cache (sccache) does not start: {said or 'no answer'}"
+            )
+        time.sleep(0.05)
+
+
+def cache_counts(env: Mapping[str, str]) -> dict[str, int]:
+    """Compilations asked for, found in the cache, and not found."""
+    said = json.loads(capture(("sccache", "--show-stats", "--stats-format=json"), env=env))
+    stats = said["stats"]
+    return {
+        "compilations": stats["requests_executed"],
+        "hits": sum(stats["cache_hits"]["counts"].values()),
+        "misses": sum(stats["cache_misses"]["counts"].values()),
+    }

@@ -1,0 +1,171 @@
+"""The finished wheel, held against the plan: nothing is taken from what was asked for."""
+
+import hashlib
+import zipfile
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from email.parser import HeaderParser
+from pathlib import Path
+
+from hostwheel.artifact.binary import Binary, is_elf, read_binary
+from hostwheel.artifact.disasm import beyond, used_features
+from hostwheel.artifact.fatbin import read_fatbin
+from hostwheel.errors import Refused
+from hostwheel.facts import isa
+from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.plan.plan import TOOLS, Plan
+
+# What glibc and GCC's runtime bring on every Linux machine (manylinux lists them).
+SYSTEM_LIBRARIES = frozenset(
+    {
+        *("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"),
+        *("ld-linux-x86-64.so.2", "libstdc++.so.6", "libgcc_s.so.1"),
+    }
+)
+CPU_BACKEND = "libggml-cpu.so"
+CUDA_BACKEND = "libggml-cuda.so"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Product:
+    """An unpacked wheel. `members` is name → sha256 of everything in it."""
+
+    wheel: Path
+    root: Path
+    members: Mapping[str, str]
+    metadata: Mapping[str, list[str]]
+    tags: tuple[str, ...]
+
+    def elf_files(self) -> tuple[Path, ...]:
+        return tuple(path for name in self.members if is_elf(path := self.root / name))
+
+
+def unpack_wheel(wheel: Path, root: Path) -> Product:
+    """Unpack our own, just built wheel into `root`."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(root)
+        names = [info.filename for info in archive.infolist() if not info.is_dir()]
+    info = next(root.glob("*.dist-info"))
+    return Product(
+        wheel=wheel,
+        root=root,
+        members={name: sha256(root / name) for name in names},
+        metadata=headers(info / "METADATA"),
+        tags=tuple(headers(info / "WHEEL")["Tag"]),
+    )
+
+
+def headers(file: Path) -> Mapping[str, list[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    for key, value in HeaderParser().parsestr(file.read_text(encoding="utf-8")).items():
+        found[key].append(value)
+    return found
+
+
+def sha256(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()
+
+
+def check_product(plan: Plan, product: Product) -> None:
+    """Raise Refused with every difference between the files and the plan."""
+    binaries = {path.name: read_binary(path) for path in product.elf_files()}
+    problems = [
+        *names(plan, product),
+        *members(plan, product),
+        *libraries(plan, binaries),
+        *instructions(plan, product),
+        *machine_code(plan, product),
+    ]
+    if problems:
+        found = "\n  ".join(problems)
+        raise Refused(f"{product.wheel.name} is not what the plan says:\n  {found}")
+
+
+def names(plan: Plan, product: Product) -> Iterator[str]:
+    """File name, METADATA, dist-info and tag say the same version and platform."""
+    version = product.metadata["Version"]
+    if product.wheel.name != plan.wheel:
+        yield f"the file is named {product.wheel.name}, planned is {plan.wheel}"
+    if version != [plan.version]:
+        yield f"METADATA has version {version}, planned is {plan.version}"
+    if product.tags != (f"py3-none-{plan.platform_tag}",):
+        yield f"WHEEL has tags {product.tags}, planned is py3-none-{plan.platform_tag}"
+    for requirement in plan.requires:
+        name = requirement.split(">")[0]
+        if not any(line.startswith(name) for line in product.metadata["Requires-Dist"]):
+            yield f"METADATA does not require {name}"
+
+
+def members(plan: Plan, product: Product) -> Iterator[str]:
+    """Only our folders, and no two members with the same bytes."""
+    base = f"llama_cpp_python-{plan.version}"
+    scripts = {f"{base}.data/scripts/{tool}" for tool in TOOLS}
+    by_content = defaultdict(list)
+    for name, digest in product.members.items():
+        if not name.startswith(("llama_cpp/", f"{base}.dist-info/")) and name not in scripts:
+            yield f"{name} lies outside llama_cpp/"
+        if (product.root / name).stat().st_size > 0:
+            by_content[digest].append(name)
+    for twins in by_content.values():
+        if len(twins) > 1:
+            yield f"the same bytes several times: {', '.join(twins)}"
+    for tool in TOOLS:
+        if f"llama_cpp/lib/{tool}" not in product.members or scripts - product.members.keys():
+            yield f"{tool}, or its script, is missing"
+
+
+def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
+    """RUNPATH as planned, every needed library accounted for, no symbol newer than the host's."""
+    runpath = tuple(plan.defines["HOSTWHEEL_RUNPATH"].split(";"))
+    known = {*SYSTEM_LIBRARIES, *binaries, *cuda_libraries(plan)}
+    floors = {"GLIBC": plan.host.glibc, "GLIBCXX": plan.host.glibcxx}
+    for name, binary in binaries.items():
+        if binary.runpath != runpath:
+            yield f"{name} has RUNPATH {binary.runpath}, planned is {runpath}"
+        for needed in binary.needed:
+            if needed not in known:
+                yield f"{name} needs {needed}, which nobody provides"
+        for prefix, floor in floors.items():
+            found = binary.versions.get(prefix, "0")
+            if key(found) > key(floor):
+                yield f"{name} needs {prefix}_{found}, host {plan.host.name} has {floor}"
+
+
+def cuda_libraries(plan: Plan) -> tuple[str, ...]:
+    if plan.cuda is None:
+        return ()
+    major = TOOLKITS[plan.cuda.release].soname
+    return (f"libcudart.so.{major}", f"libcublas.so.{major}")
+
+
+def key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+def instructions(plan: Plan, product: Product) -> Iterator[str]:
+    """The CPU backend has what the label says and nothing beyond; every other file is baseline."""
+    for path in product.elf_files():
+        used = used_features(path)
+        is_backend = path.name == CPU_BACKEND
+        for feature in beyond(used, plan.features if is_backend else ()):
+            use = used[feature]
+            yield (
+                f"{path.name} has {use.count} {feature} instructions, which are not planned, "
+                f"first {use.text!r} at {use.address:#x}"
+            )
+        for option in isa.OPTIONS if is_backend else ():
+            if option.name in plan.options and option.proof not in used:
+                yield f"{path.name} has no {option.proof} instruction, but {option.name} is ON"
+
+
+def machine_code(plan: Plan, product: Product) -> Iterator[str]:
+    """GPU code for exactly the planned architecture, no PTX; none at all in a CPU build."""
+    found = {(image.kind, image.sm) for path in product.elf_files() for image in read_fatbin(path)}
+    planned = {("cubin", plan.cuda.architecture)} if plan.cuda else set()
+    if found != planned:
+        yield f"GPU code found: {sorted(found)}, planned: {sorted(planned)}"
+    has_backend = any(path.name == CUDA_BACKEND for path in product.elf_files())
+    if has_backend != (plan.cuda is not None):
+        yield f"{CUDA_BACKEND} is {'there' if has_backend else 'missing'}"

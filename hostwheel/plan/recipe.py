@@ -1,0 +1,162 @@
+"""TOML → Recipe, Host, Source. Nothing is guessed; what is wrong is named with what would fit."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostwheel.errors import BadInput
+from hostwheel.facts import cpuid, isa
+from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.facts.host import Cpu, Gpu, Host
+from hostwheel.plan.table import Table, near, read_table
+
+VERSION = r"\d+(\.\d+)+"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Source:
+    """One pinned archive of llama-cpp-python. `epoch` (Unix seconds) dates what is made of it."""
+
+    version: str
+    url: str
+    sha256: str
+    llama_cpp_commit: str
+    epoch: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recipe:
+    """What to build for which host.
+
+    `cuda` is a toolkit release ("13.0") or None for a CPU build. `draft` leaves out FlashAttention
+    and device-code optimisation: minutes instead of an hour, for tests, never to be shipped.
+    """
+
+    name: str
+    host: Host
+    source: Source
+    cuda: str | None
+    draft: bool
+
+
+def recipe_names(recipes: Path) -> tuple[str, ...]:
+    names = (file.stem for file in recipes.glob("*.toml"))
+    return tuple(sorted(name for name in names if name != "upstream"))
+
+
+def load_recipe(wanted: str, recipes: Path) -> Recipe:
+    """`wanted` is the name of a recipe, or a TOML file (anything that ends in .toml)."""
+    table = read_table(recipe_file(wanted, recipes)).knows("host", "cuda", "source", "draft")
+    cuda = table.get("cuda", str)
+    if cuda is not None and cuda not in TOOLKITS:
+        raise table.wrong("cuda", f"is {cuda!r}", near(cuda, TOOLKITS))
+    host = load_host(table, recipes)
+    recipe = Recipe(
+        name=table.file.stem,
+        host=host,
+        source=load_source(table, recipes),
+        cuda=cuda,
+        draft=table.get("draft", bool) or False,
+    )
+    check_gpu(recipe, table)
+    return recipe
+
+
+def recipe_file(wanted: str, recipes: Path) -> Path:
+    if wanted.endswith(".toml"):
+        return Path(wanted)
+    names = recipe_names(recipes)
+    if wanted not in names:
+        raise BadInput(f"no recipe {wanted!r} in {recipes}; {near(wanted, names)}")
+    return recipes / f"{wanted}.toml"
+
+
+def load_host(recipe: Table, recipes: Path) -> Host:
+    name = recipe.need("host", str)
+    hosts = recipes / "hosts"
+    names = [file.stem for file in hosts.glob("*.toml")]
+    if name not in names:
+        raise recipe.wrong("host", f"is {name!r}, which is not in {hosts}", near(name, names))
+    return read_host(hosts / f"{name}.toml")
+
+
+def read_host(file: Path) -> Host:
+    """A host file, as `recipes/hosts/` holds them."""
+    table = read_table(file).knows("title", "cpu", "gpu", "os")
+    system = table.table("os").knows("glibc", "glibcxx")
+    return Host(
+        name=file.stem,
+        title=table.need("title", str),
+        cpu=read_cpu(table.table("cpu").knows("microarchitecture", "features", "emulate")),
+        gpu=read_gpu(table.table("gpu").knows("name", "compute", "driver")),
+        glibc=system.matching("glibc", r"2\.\d+", "2.35"),
+        glibcxx=system.matching("glibcxx", r"3\.4\.\d+", "3.4.30"),
+    )
+
+
+def read_cpu(table: Table) -> Cpu:
+    features = table.strings("features")
+    for feature in features:
+        if feature not in cpuid.FEATURES:
+            hint = near(feature, cpuid.FEATURES)
+            raise table.wrong("features", f"has {feature!r}, which is no known feature", hint)
+    for feature, needed in isa.missing_prerequisites(features):
+        hint = f"add {needed!r}, or leave {feature!r} out"
+        raise table.wrong("features", f"has {feature!r} without {needed!r}", hint)
+    return Cpu(
+        microarchitecture=table.need("microarchitecture", str),
+        features=features,
+        emulate=table.get("emulate", str),
+    )
+
+
+def read_gpu(table: Table) -> Gpu | None:
+    if not table.values:
+        return None
+    return Gpu(
+        name=table.need("name", str),
+        compute=table.matching("compute", r"\d{2,3}", "86"),
+        driver=table.matching("driver", VERSION, "580.65.06"),
+    )
+
+
+def load_source(recipe: Table, recipes: Path) -> Source:
+    upstream = read_table(recipes / "upstream.toml").knows("default", "source")
+    pinned = upstream.table("source")
+    version = recipe.get("source", str) or upstream.need("default", str)
+    if version not in pinned.values:
+        raise recipe.wrong(
+            "source",
+            f"is {version!r}, which {upstream.file} does not pin",
+            near(version, pinned.values),
+        )
+    table = pinned.table(version).knows("url", "sha256", "llama_cpp_commit", "epoch")
+    return Source(
+        version=version,
+        url=table.matching(
+            "url", r"(https|file)://.+\.tar\.gz", "https://…/llama_cpp_python-….tar.gz"
+        ),
+        sha256=table.matching("sha256", r"[0-9a-f]{64}", "64 hexadecimal digits"),
+        llama_cpp_commit=table.matching("llama_cpp_commit", r"[0-9a-f]{7,40}", "0c1e57098bba"),
+        epoch=table.need("epoch", int),
+    )
+
+
+def check_gpu(recipe: Recipe, table: Table) -> None:
+    """A CUDA recipe needs a host whose GPU and driver the toolkit serves."""
+    if recipe.cuda is None:
+        return
+    toolkit = TOOLKITS[recipe.cuda]
+    host, gpu = recipe.host, recipe.host.gpu
+    if gpu is None:
+        hint = "take a host with a [gpu] table, or leave cuda out"
+        raise table.wrong("cuda", f"is {recipe.cuda!r}, but host {host.name!r} has no GPU", hint)
+    if gpu.compute not in toolkit.compute:
+        found = f"is {recipe.cuda!r}, which has no sm_{gpu.compute} (host {host.name!r})"
+        raise table.wrong("cuda", found, near(gpu.compute, toolkit.compute))
+    if version_key(gpu.driver) < version_key(toolkit.driver):
+        found = f"is {recipe.cuda!r}, but host {host.name!r} has driver {gpu.driver}"
+        raise table.wrong("cuda", found, f"this toolkit needs {toolkit.driver} or newer")
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
