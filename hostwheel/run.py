@@ -88,8 +88,9 @@ def stream(
         raise not_found(argv[0], error) from None
     assert child.stdout is not None
     try:
-        for line in child.stdout:
-            each(line)
+        with child.stdout:
+            for line in child.stdout:
+                each(line)
         return child.wait()
     except BaseException:
         os.killpg(child.pid, 15)

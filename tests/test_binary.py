@@ -82,8 +82,18 @@ def test_file_cut_within_its_segments_is_refused_without_section_table(tmp_path:
     whole[58:64] = bytes(6)  # e_shentsize, e_shnum, e_shstrndx
     short = tmp_path / "short.so"
     short.write_bytes(whole[:8192])
-    with pytest.raises(BadInput, match="segments end at byte"):
+    with pytest.raises(BadInput, match="contents end at byte"):
         read_binary(short)
+
+
+def test_section_past_the_end_is_refused(tmp_path: Path) -> None:
+    path = library(tmp_path, SOURCE)
+    content = bytearray(path.read_bytes())
+    last = len(content) - 64  # the last section header
+    content[last + 32 : last + 40] = len(content).to_bytes(8, "little")  # sh_size
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match="contents end at byte"):
+        read_binary(path)
 
 
 def test_damage_is_silent(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -28,9 +28,11 @@ def entry(kind: int = 2, header: int = 64, sm: int = 86, flags: int = 0x11) -> b
     return ENTRY.pack(kind, 0x101, header, 8, 0, 0, 8, 1, sm, 0, 0, flags, 0, 0) + bytes(8)
 
 
-def container(*entries: bytes, magic: int = MAGIC, version: int = 1, more: int = 0) -> bytes:
+def container(
+    *entries: bytes, magic: int = MAGIC, version: int = 1, header: int = 16, more: int = 0
+) -> bytes:
     body = b"".join(entries)
-    return CONTAINER.pack(magic, version, 16, len(body) + more) + body
+    return CONTAINER.pack(magic, version, header, len(body) + more) + body
 
 
 def with_section(folder: Path, content: bytes, section: str = ".nv_fatbin") -> Path:
@@ -165,6 +167,7 @@ def test_containers_padding_and_flags(tmp_path: Path) -> None:
     [
         (container(entry(), magic=0xDEADBEEF), "magic 0xdeadbeef, expected 0xba55ed50"),
         (container(entry(), version=9), "version 9"),
+        (container(entry(), header=8), ": header of 8 bytes"),
         (container(entry(), more=8), "past the section's end"),
         (container(entry(kind=8)), "image kind 8"),
         (container(entry(header=16)), "image header of 16 bytes"),
@@ -178,6 +181,16 @@ def test_containers_padding_and_flags(tmp_path: Path) -> None:
 def test_damage_is_refused(tmp_path: Path, content: bytes, reason: str) -> None:
     library = with_section(tmp_path, content)
     with pytest.raises(BadInput, match=rf"libx\.so: \.nv_fatbin at byte \d+: .*{reason}"):
+        read_fatbin(library)
+
+
+def test_library_without_section_headers_is_refused(tmp_path: Path) -> None:
+    library = with_section(tmp_path, container(entry()))
+    content = bytearray(library.read_bytes())
+    content[40:48] = bytes(8)  # e_shoff
+    content[58:64] = bytes(6)  # e_shentsize, e_shnum, e_shstrndx
+    library.write_bytes(content)
+    with pytest.raises(BadInput, match="no section headers"):
         read_fatbin(library)
 
 

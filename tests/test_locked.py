@@ -75,8 +75,10 @@ def test_locked_wheels_are_installed_once(lock: Path, tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["tools"]
 
 
-@pytest.mark.parametrize("what", ["missing", "resized", "lock", "stamp"])
-def test_what_is_not_intact_is_made_anew(what: str, lock: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("what", ["missing", "resized", "lock", "stamp", "python"])
+def test_what_is_not_intact_is_made_anew(
+    what: str, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = tmp_path / "tools"
     install_locked(lock, target)
     (target / "left-over").write_text("")
@@ -87,8 +89,13 @@ def test_what_is_not_intact_is_made_anew(what: str, lock: Path, tmp_path: Path) 
             (target / "hw_one" / "__init__.py").write_text("")
         case "lock":
             lock.write_text(lock.read_text() + "# one more\n")
-        case _:
+        case "stamp":
             (target / "installed.json").write_text("no JSON")
+        case _:
+            python = tmp_path / "python"
+            python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+            python.chmod(0o755)
+            monkeypatch.setattr(sys, "executable", str(python))
     install_locked(lock, target)
     assert (target / "hw_one" / "__init__.py").read_text() == "x = 1\n"
     assert not (target / "left-over").exists()

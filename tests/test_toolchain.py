@@ -2,7 +2,6 @@ import os
 from pathlib import Path
 
 import pytest
-from test_locked import make_wheel
 
 from hostwheel.build.toolchain import (
     Compiler,
@@ -12,6 +11,7 @@ from hostwheel.build.toolchain import (
     host_compiler,
 )
 from hostwheel.errors import BadInput, MachineLacks
+from tests.test_locked import make_wheel
 
 NVCC = """\
 #!/bin/sh

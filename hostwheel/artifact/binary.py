@@ -83,14 +83,20 @@ def damage(elf: ELF.Binary, size: int) -> str | None:
     table_end = header.section_header_offset + header.numberof_sections * header.section_header_size
     if table_end > size:
         return f"its section table ends at byte {table_end} of {size}"
-    if len(elf.sections) != header.numberof_sections:
-        return f"{len(elf.sections)} of {header.numberof_sections} sections are readable"
-    end = max((part.file_offset + part.physical_size for part in elf.segments), default=0)
-    if end > size:
-        return f"its segments end at byte {end} of {size}"
+    if (end := max(ends(elf), default=0)) > size:
+        return f"its contents end at byte {end} of {size}"
     if not len(elf.sections) and not len(elf.segments):
         return "it has neither sections nor segments"
     return None
+
+
+def ends(elf: ELF.Binary) -> Iterator[int]:
+    """Where each segment and section ends in the file."""
+    for segment in elf.segments:
+        yield segment.file_offset + segment.physical_size
+    for section in elf.sections:
+        if section.type != ELF.Section.TYPE.NOBITS:
+            yield section.file_offset + section.size
 
 
 def needed(elf: ELF.Binary) -> Iterator[str]:

@@ -23,6 +23,7 @@ CONTAINER = struct.Struct("<IHHQ")  # magic, version, header size, size of all e
 ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 ALIGNMENT = 8
 
+# nvcc 13.0 was only seen to set the second; the first is older toolkits'.
 LZ4, ZSTD = 0x2000, 0x8000
 ARCH_SPECIFIC, FAMILY_SPECIFIC = 0x100000, 0x200000
 
@@ -49,15 +50,19 @@ class Image:
 def read_fatbin(path: Path) -> tuple[Image, ...]:
     """All GPU code of an ELF file in order, none for a file without; BadInput when damaged."""
     elf = open_elf(path)
+    if not len(elf.sections):
+        raise BadInput(f"{path}: has no section headers, by which GPU code would be found")
     return tuple(
         image
         for section in elf.sections
         if section.name in SECTIONS
-        for image in Reader(path, str(section.name), memoryview(section.content)).images()
+        for image in Reader(
+            path=path, section=str(section.name), data=memoryview(section.content)
+        ).images()
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Reader:
     """One section, and where it comes from for messages."""
 

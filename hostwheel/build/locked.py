@@ -53,12 +53,15 @@ def install_locked(lock: Path, target: Path) -> None:
     The caller holds the lock on `target`. MachineLacks without network or disk, BadInput when a
     wheel has another hash; pip's log is then kept beside `target`.
     """
-    install_as(lock, target, lambda installed: installed)
+    # Python is in the first line of the scripts that pip makes.
+    install_as(lock, target, lambda installed: installed, python=sys.executable)
 
 
-def install_as(lock: Path, target: Path, arranged: Callable[[Path], Path]) -> None:
+def install_as(
+    lock: Path, target: Path, arranged: Callable[[Path], Path], *, python: str = ""
+) -> None:
     """Like install_locked, but `arranged` turns what pip installed into the folder to keep."""
-    inputs = {"lock": hashlib.sha256(lock_text(lock).encode()).hexdigest()}
+    inputs = {"lock": hashlib.sha256(lock_text(lock).encode()).hexdigest(), "python": python}
     if is_intact(target / STAMP, inputs, target):
         return
     fresh, log = sibling(target, "installing"), target.with_name(f"{target.name}.pip.log")
@@ -132,7 +135,7 @@ def explained(lock: Path, said: str, failed: StepFailed) -> HostwheelError:
         )
     if NOT_OFFERED.search(said):
         return MachineLacks(
-            f"the index has no wheel of {lock} for this machine (linux x86-64 is needed), or it could "
-            f"not be reached; look at PIP_INDEX_URL, PIP_FIND_LINKS and pip.conf{tail}"
+            f"the index has no wheel of {lock} for this machine (linux x86-64 is needed), "
+            f"or could not be reached; look at PIP_INDEX_URL, PIP_FIND_LINKS and pip.conf{tail}"
         )
     return failed

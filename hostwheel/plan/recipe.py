@@ -152,7 +152,8 @@ def check_gpu(recipe: Recipe, table: Table) -> None:
         raise table.wrong("cuda", f"is {recipe.cuda!r}, but host {host.name!r} has no GPU", hint)
     if gpu.compute not in toolkit.compute:
         found = f"is {recipe.cuda!r}, which has no sm_{gpu.compute} (host {host.name!r})"
-        raise table.wrong("cuda", found, near(gpu.compute, toolkit.compute))
+        nearest = min(toolkit.compute, key=lambda sm: abs(int(sm) - int(gpu.compute)))
+        raise table.wrong("cuda", found, f"the nearest that it has is sm_{nearest}")
     if version_key(gpu.driver) < version_key(toolkit.driver):
         found = f"is {recipe.cuda!r}, but host {host.name!r} has driver {gpu.driver}"
         raise table.wrong("cuda", found, f"this toolkit needs {toolkit.driver} or newer")

@@ -1,0 +1,61 @@
+#!/usr/bin/env -S uv run --script
+# /// script
+# dependencies = ["nox==2026.10.20"]
+# ///
+"""The menu: one thin session per job. The work is done by `hostwheel`; state passes as files."""
+
+from pathlib import Path
+
+import nox
+
+nox.needs_version = ">=2025.5.1"
+nox.options.default_venv_backend = "uv|virtualenv"
+nox.options.reuse_existing_virtualenvs = True
+
+RECIPES = sorted(file.stem for file in Path("recipes").glob("*.toml") if file.stem != "upstream")
+
+
+@nox.session
+def tests(session: nox.Session) -> None:
+    """All tests, real builds included. Arguments go to pytest."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", *session.posargs)
+
+
+@nox.session
+def lint(session: nox.Session) -> None:
+    """Style and format."""
+    install(session, "lint")
+    session.run("ruff", "check")
+    session.run("ruff", "format", "--check")
+
+
+@nox.session
+def typecheck(session: nox.Session) -> None:
+    """Types, strictly."""
+    install(session, "typecheck")
+    session.run("mypy", ".")
+
+
+def install(session: nox.Session, group: str) -> None:
+    groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
+    session.install("-e.", *groups)
+
+
+def build_session(recipe: str) -> None:
+    """Register `build_<recipe>`: `hostwheel build` in an environment of its own."""
+
+    def build(session: nox.Session) -> None:
+        session.install("-e.")
+        session.run("hostwheel", "build", recipe, *session.posargs)
+
+    name = f"build_{recipe.replace('-', '_')}"
+    build.__doc__ = f"Build the wheel and the archive of {recipe} into out/{recipe}."
+    nox.session(name=name, default=False, tags=["build"])(build)
+
+
+for recipe in RECIPES:
+    build_session(recipe)
+
+if __name__ == "__main__":
+    nox.main()

