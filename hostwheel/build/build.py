@@ -112,7 +112,9 @@ def compile_wheel(plan: Plan, prepared: Prepared, log: Path) -> Compiled:
 def checked(plan: Plan, compiled: Compiled) -> Product:
     """PLAN001, PLAN002, and the finished files against the plan."""
     check_configured(plan, compiled.configured)
-    product = unpack_wheel(compiled.wheel, compiled.wheel.parent / "unpacked")
+    stage = compiled.wheel.parent
+    product = unpack_wheel(compiled.wheel, stage / "unpacked", stage / "symbols")
+    write_symbols(product, build_folder(plan) / "bin")
     check_product(plan, product)
     return product
 
@@ -132,8 +134,7 @@ def finish(
         shutil.copyfile(compiled.wheel, fresh / plan.wheel)
         write_archive(plan, product.root, fresh / plan.archive)
         symbols = sibling(out / "symbols", "new")
-        symbols.mkdir()
-        write_symbols(product, build_folder(plan), symbols)
+        shutil.copytree(product.symbols, symbols)
         evidence = record(plan, machine, compiled, clock, fresh)
         put(symbols, out / "symbols")
         put(fresh, out / "dist")

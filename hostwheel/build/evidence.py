@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostwheel.artifact.binary import is_elf, read_binary
+from hostwheel.artifact.binary import is_elf
 from hostwheel.artifact.symbols import read_symbol_map, write_symbol_map
 from hostwheel.build.clock import Clock
 from hostwheel.build.cmake import Configured
-from hostwheel.build.product import Product, sha256
+from hostwheel.build.product import Product, build_id, sha256
 from hostwheel.build.toolchain import Compiler, Toolkit
 from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
@@ -33,18 +33,17 @@ class Compiled:
     cache: Mapping[str, int]
 
 
-def write_symbols(product: Product, built: Path, folder: Path) -> None:
-    """The function names of each shipped, stripped file, from its unstripped twin."""
+def write_symbols(product: Product, built: Path) -> None:
+    """The function names of each shipped, stripped file, from its unstripped twin in `built`."""
     unstripped = {
-        build_id: path
-        for path in (built / "bin").iterdir()
-        if is_elf(path) and (build_id := read_binary(path).build_id)
+        found: path for path in built.iterdir() if is_elf(path) and (found := build_id(path))
     }
+    product.symbols.mkdir()
     for path in product.elf_files():
-        build_id = read_binary(path).build_id
-        if build_id not in unstripped:
-            raise Refused(f"{path.name} (build id {build_id}) has no unstripped twin in {built}")
-        write_symbol_map(read_symbol_map(unstripped[build_id]), folder)
+        twin = unstripped.get(build_id(path))
+        if twin is None:
+            raise Refused(f"{path.name} (build id {build_id(path)}) has no twin in {built}")
+        write_symbol_map(read_symbol_map(twin), product.symbols)
 
 
 def record(

@@ -11,9 +11,11 @@ from pathlib import Path
 from hostwheel.artifact.binary import Binary, is_elf, read_binary
 from hostwheel.artifact.disasm import beyond, used_features
 from hostwheel.artifact.fatbin import read_fatbin
+from hostwheel.artifact.symbols import load_symbol_map
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.facts.dispatched import is_dispatched
 from hostwheel.plan.plan import TOOLS, Plan
 
 # What glibc and GCC's runtime bring on every Linux machine (manylinux lists them).
@@ -29,10 +31,12 @@ CUDA_BACKEND = "libggml-cuda.so"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Product:
-    """An unpacked wheel. `members` is name → sha256 of everything in it."""
+    """An unpacked wheel. `members` is name → sha256 of everything in it; `symbols` is the folder
+    of its symbol maps."""
 
     wheel: Path
     root: Path
+    symbols: Path
     members: Mapping[str, str]
     metadata: Mapping[str, list[str]]
     tags: tuple[str, ...]
@@ -41,8 +45,8 @@ class Product:
         return tuple(path for name in self.members if is_elf(path := self.root / name))
 
 
-def unpack_wheel(wheel: Path, root: Path) -> Product:
-    """Unpack our own, just built wheel into `root`."""
+def unpack_wheel(wheel: Path, root: Path, symbols: Path) -> Product:
+    """Unpack our own, just built wheel into `root`; its symbol maps come to `symbols`."""
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(root)
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
@@ -50,6 +54,7 @@ def unpack_wheel(wheel: Path, root: Path) -> Product:
     return Product(
         wheel=wheel,
         root=root,
+        symbols=symbols,
         members={name: sha256(root / name) for name in names},
         metadata=headers(info / "METADATA"),
         tags=tuple(headers(info / "WHEEL")["Tag"]),
@@ -147,17 +152,27 @@ def key(version: str) -> tuple[int, ...]:
 def instructions(plan: Plan, product: Product) -> Iterator[str]:
     """The CPU backend has what the label says and nothing beyond; every other file is baseline."""
     for path in product.elf_files():
-        used = used_features(path)
+        used = used_features(path, load_symbol_map(product.symbols, build_id(path)))
         is_backend = path.name == CPU_BACKEND
         for feature in beyond(used, plan.features if is_backend else ()):
             use = used[feature]
+            if is_dispatched(path.name, feature, use.functions):
+                continue
             yield (
                 f"{path.name} has {use.count} {feature} instructions, which are not planned, "
-                f"first {use.text!r} at {use.address:#x}"
+                f"first {use.text!r} at {use.address:#x} in {use.function}"
             )
         for option in isa.OPTIONS if is_backend else ():
-            if option.name in plan.options and option.proof not in used:
-                yield f"{path.name} has no {option.proof} instruction, but {option.name} is ON"
+            if option.name in plan.options and not set(option.proof) & set(used):
+                wanted = " or ".join(option.proof)
+                yield f"{path.name} has no {wanted} instruction, but {option.name} is ON"
+
+
+def build_id(path: Path) -> str:
+    found = read_binary(path).build_id
+    if found is None:
+        raise Refused(f"{path.name} has no build id, so its symbol map cannot be found")
+    return found
 
 
 def machine_code(plan: Plan, product: Product) -> Iterator[str]:

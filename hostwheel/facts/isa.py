@@ -11,15 +11,15 @@ class Option:
 
     `flags` are the compiler options it adds; `features` are what GCC may then use without asking,
     its own implications included (gcc/common/config/i386/i386-common.cc: SSE4.2 brings POPCNT,
-    AVX brings XSAVE, which user code never executes and is therefore left out). `proof` is the
-    feature whose instructions a build with this option is sure to contain.
+    AVX brings XSAVE, which user code never executes and is therefore left out). A build with this
+    option is sure to contain instructions of one of `proof` (with AVX, SSE code becomes AVX).
     """
 
     name: str
     label: str
     flags: tuple[str, ...]
     features: tuple[str, ...]
-    proof: str
+    proof: tuple[str, ...]
 
 
 OPTIONS: tuple[Option, ...] = (
@@ -28,98 +28,98 @@ OPTIONS: tuple[Option, ...] = (
         label="sse42",
         flags=("-msse4.2",),
         features=("sse3", "ssse3", "sse4_1", "sse4_2", "popcnt"),
-        proof="ssse3",
+        proof=("ssse3", "avx"),
     ),
     Option(
         name="GGML_AVX",
         label="avx",
         flags=("-mavx",),
         features=("avx",),
-        proof="avx",
+        proof=("avx",),
     ),
     Option(
         name="GGML_F16C",
         label="f16c",
         flags=("-mf16c",),
         features=("avx", "f16c"),
-        proof="f16c",
+        proof=("f16c",),
     ),
     Option(
         name="GGML_FMA",
         label="fma",
         flags=("-mfma",),
         features=("avx", "fma"),
-        proof="fma",
+        proof=("fma",),
     ),
     Option(
         name="GGML_BMI2",
         label="bmi2",
         flags=("-mbmi2",),
         features=("bmi2",),
-        proof="bmi2",
+        proof=("bmi2",),
     ),
     Option(
         name="GGML_AVX2",
         label="avx2",
         flags=("-mavx2",),
         features=("avx", "avx2"),
-        proof="avx2",
+        proof=("avx2",),
     ),
     Option(
         name="GGML_AVX_VNNI",
         label="avxvnni",
         flags=("-mavxvnni",),
         features=("avx", "avx2", "avx_vnni"),
-        proof="avx_vnni",
+        proof=("avx_vnni",),
     ),
     Option(
         name="GGML_AVX512",
         label="avx512",
         flags=("-mavx512f", "-mavx512cd", "-mavx512vl", "-mavx512dq", "-mavx512bw"),
         features=("avx2", "avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw"),
-        proof="avx512f",
+        proof=("avx512f",),
     ),
     Option(
         name="GGML_AVX512_VBMI",
         label="vbmi",
         flags=("-mavx512vbmi",),
         features=("avx512f", "avx512bw", "avx512vbmi"),
-        proof="avx512vbmi",
+        proof=("avx512vbmi",),
     ),
     Option(
         name="GGML_AVX512_VNNI",
         label="vnni",
         flags=("-mavx512vnni",),
         features=("avx512f", "avx512_vnni"),
-        proof="avx512_vnni",
+        proof=("avx512_vnni",),
     ),
     Option(
         name="GGML_AVX512_BF16",
         label="bf16",
         flags=("-mavx512bf16",),
         features=("avx512f", "avx512bw", "avx512_bf16"),
-        proof="avx512_bf16",
+        proof=("avx512_bf16",),
     ),
     Option(
         name="GGML_AMX_TILE",
         label="amxtile",
         flags=("-mamx-tile",),
         features=("amx_tile",),
-        proof="amx_tile",
+        proof=("amx_tile",),
     ),
     Option(
         name="GGML_AMX_INT8",
         label="amxint8",
         flags=("-mamx-int8",),
         features=("amx_tile", "amx_int8"),
-        proof="amx_int8",
+        proof=("amx_int8",),
     ),
     Option(
         name="GGML_AMX_BF16",
         label="amxbf16",
         flags=("-mamx-bf16",),
         features=("amx_tile", "amx_bf16"),
-        proof="amx_bf16",
+        proof=("amx_bf16",),
     ),
 )
 

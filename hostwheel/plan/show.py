@@ -57,7 +57,9 @@ HEADINGS = ("recipe", "host", "label", "GPU code", "driver at least")
 
 
 def table(rows: Iterable[tuple[str, ...]]) -> Table:
-    made = Table(*HEADINGS, box=None)
+    made = Table(box=None, pad_edge=False)
+    for heading in HEADINGS:
+        made.add_column(heading, no_wrap=heading != "host")
     for row in rows:
         made.add_row(*row)
     return made
