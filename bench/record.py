@@ -1,4 +1,4 @@
-"""Add a build's figures to bench/build.json: python bench/record.py out/a10g "cold, empty caches"."""
+"""Add figures to bench/build.json: python bench/record.py out/a10g "cold, empty caches"."""
 
 import json
 import os

@@ -13,7 +13,8 @@ from typing import NoReturn
 import pytest
 
 from hostwheel.plan.data import file_hashes, find_data
-from hostwheel.plan.plan import LIBRARIES, TOOLS, Plan, make_plan
+from hostwheel.plan.defines import LIBRARIES, TOOLS
+from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 
 ROOT = Path(__file__).parents[1]
@@ -42,9 +43,8 @@ def plan_for(recipe: str) -> Plan:
 
 def need(program: str, hint: str) -> str:
     """A program of this Python's environment or on PATH. Without it CI fails, others skip."""
-    if found := shutil.which(program, path=f"{BIN}{os.pathsep}{os.environ['PATH']}"):
-        return found
-    lacking(f"needs {program}: {hint}")
+    found = shutil.which(program, path=f"{BIN}{os.pathsep}{os.environ['PATH']}")
+    return found or lacking(f"needs {program}: {hint}")
 
 
 def lacking(what: str) -> NoReturn:
@@ -54,19 +54,19 @@ def lacking(what: str) -> NoReturn:
 
 
 def need_nvcc() -> str:
-    for found in sorted(Path("/var/tmp/hostwheel").glob("cuda-*/bin/nvcc")):
-        return str(found)
-    lacking("needs nvcc at /var/tmp/hostwheel/cuda-*/bin")
+    found = next(Path("/var/tmp/hostwheel").glob("cuda-*/bin/nvcc"), None)
+    return str(found or lacking("needs nvcc at /var/tmp/hostwheel/cuda-*/bin"))
 
 
-def link(target: Path, code: str = "", *flags: str, compiler: str = "gcc", runpath: str) -> Path:
+def link(target: Path, code: str = "", *flags: str, runpath: str) -> Path:
     """A small ELF file that holds `code` (assembler): a program, or a library if named *.so."""
     target.parent.mkdir(parents=True, exist_ok=True)
     source = target.parent / f"{target.name}.c"
     source.write_text(f'const char name[] = "{target.name}";\n{inline(code)}int main() {{}}\n')
     kind = ("-shared", f"-Wl,-soname,{target.name}") if target.suffix == ".so" else ()
     search = ("-Wl,--enable-new-dtags", f"-Wl,-rpath,{runpath}") if runpath else ()
-    argv = (compiler, "-O1", "-fPIC", *kind, *search, str(source), "-o", str(target), *flags)
+    how = ("gcc", "-O1", "-fPIC", "-Wl,--build-id=sha1", *kind, *search)
+    argv = (*how, str(source), "-o", str(target), *flags)
     subprocess.run(argv, check=True)
     return target
 
@@ -117,3 +117,42 @@ def write_wheel(path: Path, files: Mapping[str, bytes]) -> Path:
         for name, content in files.items():
             archive.writestr(name, content)
     return path
+
+
+UPSTREAM_PROJECT = """\
+[build-system]
+requires = ["scikit-build-core[pyproject]>=0.9.2"]
+build-backend = "scikit_build_core.build"
+
+[project]
+name = "llama_cpp_python"
+dynamic = ["version"]
+readme = "README.md"
+dependencies = ["numpy>=1.20.0"]
+requires-python = ">=3.8"
+
+[tool.scikit-build]
+wheel.packages = ["llama_cpp"]
+
+[tool.scikit-build.metadata.version]
+provider = "scikit_build_core.metadata.regex"
+"""
+
+
+def upstream_source(folder: Path) -> Path:
+    """A prepared source as far as the project folder is made of it."""
+    for name, text in {
+        "pyproject.toml": UPSTREAM_PROJECT,
+        "README.md": "# llama-cpp-python\n",
+        "LICENSE.md": "MIT License of llama-cpp-python\n",
+        "CMakeLists.txt": "upstream's, which is not used\n",
+        "llama_cpp/__init__.py": "from .hostwheel import VERSION as __version__\nprint('mapped')\n",
+        "llama_cpp/server/app.py": "app = None\n",
+        "llama_cpp/py.typed": "",
+        "llama_cpp/lib/.gitkeep": "",
+        "vendor/llama.cpp/LICENSE": "MIT License of llama.cpp\n",
+        "vendor/llama.cpp/licenses/LICENSE-linenoise": "BSD License of linenoise\n",
+    }.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    return folder

@@ -12,7 +12,8 @@ import pytest
 from hostwheel.artifact.binary import is_elf
 from hostwheel.build.archive import write_archive
 from hostwheel.build.product import Product, unpack_wheel
-from hostwheel.plan.plan import TOOLS, Plan
+from hostwheel.plan.defines import LIBRARIES, TOOLS
+from hostwheel.plan.plan import Plan
 from tests.plans import LIB, plan_for, wheel_files, write_wheel
 
 PLAN = plan_for("cpu-avx2")
@@ -24,7 +25,7 @@ TOP = PLAN.archive.removesuffix(".tar.gz")
 def product(tmp_path_factory: pytest.TempPathFactory) -> Product:
     folder = tmp_path_factory.mktemp("wheel")
     wheel = write_wheel(folder / PLAN.wheel, wheel_files(PLAN, folder / "compiled"))
-    return unpack_wheel(wheel, folder / "unpacked")
+    return unpack_wheel(wheel, folder / "unpacked", folder / "symbols")
 
 
 @pytest.fixture(scope="session")
@@ -98,7 +99,7 @@ def test_every_elf_file_of_the_wheel_is_there_byte_for_byte(
 ) -> None:
     there = unpacked(archive, tmp_path) / "lib" / LIB
     originals = {path.name: path.read_bytes() for path in product.elf_files()}
-    assert len(originals) == 10
+    assert len(originals) == len(LIBRARIES) + len(TOOLS)
     assert {path.name: path.read_bytes() for path in there.iterdir()} == originals
 
 
@@ -143,6 +144,13 @@ def test_the_readme_of_a_cpu_build_says_nothing_of_gpus(product: Product, tmp_pa
     text = readme(PLAN, product, tmp_path)
     assert not any(word in text for word in ("CUDA", "GPU", "driver", "nvidia"))
     assert f"Build {PLAN.version}: llama.cpp 0c1e57098bba" in text
+
+
+def test_a_cpu_build_for_a_host_with_a_gpu_promises_nothing(
+    product: Product, tmp_path: Path
+) -> None:
+    text = readme(dataclasses.replace(CUDA, cuda=None), product, tmp_path)
+    assert not any(word in text for word in ("CUDA", "The GPU is used", "driver"))
 
 
 def test_the_readme_names_what_the_machine_needs(product: Product, tmp_path: Path) -> None:

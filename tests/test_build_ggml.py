@@ -11,7 +11,8 @@ from hostwheel.build.cmake import Configured, plan001, plan002, read_configured
 from hostwheel.build.engine import environment
 from hostwheel.build.project import project_folder
 from hostwheel.plan.data import file_hashes, find_data
-from hostwheel.plan.plan import ROOT, Plan, make_plan
+from hostwheel.plan.defines import ROOT
+from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 from tests.builds import Built
 

@@ -2,11 +2,13 @@
 
 import dataclasses
 import subprocess
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from hostwheel.build.build import compile_wheel
 from hostwheel.build.cmake import (
     Configured,
     check_configured,
@@ -15,9 +17,11 @@ from hostwheel.build.cmake import (
     read_configured,
     unused_variables,
 )
+from hostwheel.build.project import pyproject
+from hostwheel.build.source import Prepared
 from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
-from tests.plans import need, plan_for
+from tests.plans import need, plan_for, upstream_source
 
 PLAN = plan_for("cpu-avx2")
 
@@ -51,15 +55,14 @@ def cmake() -> str:
     return need("cmake", "pip install cmake==4.4.5")
 
 
-def configured(
-    cmake: str, folder: Path, given: Mapping[str, str], more: str = ""
-) -> Configured:
-    """PROJECT and `more`, configured with these defines as the build passes them: untyped."""
+def configured(cmake: str, folder: Path, given: Mapping[str, str], more: str = "") -> Configured:
+    """PROJECT and `more`, configured with the arguments that the build would pass."""
     (folder / "CMakeLists.txt").write_text(PROJECT + more)
     ninja = need("ninja", "pip install ninja==1.13.2")
     tools = ("-G", "Ninja", f"-DCMAKE_MAKE_PROGRAM={ninja}", "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
-    defines = (f"-D{name}={value}" for name, value in given.items())
-    argv = (cmake, "-S", str(folder), "-B", str(folder / "build"), *tools, *defines)
+    document = pyproject(planned(given), upstream_source(folder / "src")).decode()
+    args = tomllib.loads(document)["tool"]["scikit-build"]["cmake"]["args"]
+    argv = (cmake, "-S", str(folder), "-B", str(folder / "build"), *tools, *args)
     done = subprocess.run(argv, check=True, text=True, capture_output=True)
     return read_configured(folder / "build", done.stdout + done.stderr)
 
@@ -87,16 +90,30 @@ def test_a_define_that_nothing_reads_is_refused(cmake: str, tmp_path: Path) -> N
         check_configured(planned(defines), found)
 
 
-def test_a_define_that_nothing_reads_is_seen_in_a_used_build_folder(
-    cmake: str, tmp_path: Path
+def test_a_define_that_nothing_reads_is_seen_again_in_a_used_build_folder(
+    cmake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The second build of a recipe, and text before and after what CMake says."""
+    """CMake says it only of a value that is new to its cache."""
     defines = {**CONSUMED, "LLAMA_CUBLAS": "ON"}
-    configured(cmake, tmp_path, defines)
-    said = configured(cmake, tmp_path, defines).said
-    assert unused_variables(f"*** Configuring CMake...\n{said}\n[1/2] GGML_CUDA\n\n\n") == (
-        "LLAMA_CUBLAS",
-    )
+
+    def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, object]:
+        log.write_text(configured(cmake, tmp_path, defines).said)
+        return stage / "x.whl", {}
+
+    monkeypatch.setattr("hostwheel.build.build.build_wheel", build_wheel)
+    monkeypatch.setattr("hostwheel.build.build.build_folder", lambda plan: tmp_path / "build")
+    monkeypatch.setattr("hostwheel.build.build.project_folder", lambda plan: tmp_path / "project")
+    src = upstream_source(tmp_path / "src")
+    prepared = Prepared(src=src, archive_sha256="", patches=(), reused=True)
+    for _ in range(2):
+        compiled = compile_wheel(planned(defines), prepared, tmp_path / "build.log")
+        assert unused_variables(compiled.configured.said) == ("LLAMA_CUBLAS",)
+
+
+def test_the_rest_of_the_log_is_not_taken_for_names(cmake: str, tmp_path: Path) -> None:
+    said = configured(cmake, tmp_path, {**CONSUMED, "LLAMA_CUBLAS": "ON"}).said
+    log = f"*** Configuring CMake...\n{said}\n\n\n*** Building\n[1/2] GGML_CUDA\n\n\n"
+    assert unused_variables(log) == ("LLAMA_CUBLAS",)
 
 
 def test_a_warning_at_the_very_end_is_read(cmake: str, tmp_path: Path) -> None:
@@ -146,9 +163,7 @@ def test_the_planned_flags_pass_in_the_cpu_backend(cmake: str, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("flag", ["-mavx2", "-msse4.2"])
-def test_the_planned_flags_are_refused_anywhere_else(
-    cmake: str, tmp_path: Path, flag: str
-) -> None:
+def test_the_planned_flags_are_refused_anywhere_else(cmake: str, tmp_path: Path, flag: str) -> None:
     """A15"""
     assert flags_found(cmake, tmp_path, "llama", flag) == [flag]
 

@@ -19,7 +19,11 @@ def test_the_names_that_it_promises_are_planned() -> None:
     argv = (sys.executable, "-m", "hostwheel", "plan", "a10g", "--json")
     said = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=CHECKOUT).stdout
     readme = (CHECKOUT / "README.md").read_text()
-    names = [line.split('"')[3] for line in said.splitlines() if '"wheel":' in line or '"archive":' in line]
+    names = [
+        line.split('"')[3]
+        for line in said.splitlines()
+        if '"wheel":' in line or '"archive":' in line
+    ]
     assert len(names) == 2
     assert all(f"`{name}`" in readme for name in names)
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from hostwheel.artifact.binary import is_elf
-from hostwheel.plan.plan import TOOLS, Plan
+from hostwheel.plan.plan import Plan
 
 LIBRARY_FOLDER = "lib/llama_cpp/lib"
 
@@ -49,7 +49,7 @@ def write_archive(plan: Plan, wheel_root: Path, archive: Path) -> None:
     ):
         for name, content in sorted(files.items()):
             add_file(tar, plan, f"{top}/{name}", content)
-        for tool in TOOLS:
+        for tool in plan.tools:
             add_link(tar, plan, f"{top}/bin/{tool}", f"../{LIBRARY_FOLDER}/{tool}")
 
 
@@ -88,7 +88,7 @@ def readme(plan: Plan) -> str:
         "version": plan.version,
         "commit": plan.source.llama_cpp_commit,
         "upstream": plan.source.version,
-        "features": " ".join(plan.features),
+        "features": " ".join(plan.features) or "nothing beyond x86-64",
         "glibc": plan.host.glibc,
         "glibcxx": plan.host.glibcxx,
         "cuda": cuda_readme(plan),

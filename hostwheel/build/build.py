@@ -26,7 +26,8 @@ from hostwheel.build.toolchain import (
 )
 from hostwheel.errors import MachineLacks
 from hostwheel.plan.data import Data
-from hostwheel.plan.plan import ROOT, Plan, toolkit_root, tree
+from hostwheel.plan.defines import ROOT, toolkit_root, tree
+from hostwheel.plan.plan import Plan
 
 
 def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> Path:
@@ -67,7 +68,10 @@ def locked(root: Path, recipe: str) -> Iterator[None]:
         raise MachineLacks(f"{error.filename} belongs to another user: remove {root}") from None
     with lock:
         holder.write_text(f"process {os.getpid()}, building {recipe}\n")
-        yield
+        try:
+            yield
+        finally:
+            holder.unlink(missing_ok=True)
 
 
 def fresh_log(out: Path) -> Path:
@@ -104,6 +108,8 @@ def compile_wheel(plan: Plan, prepared: Prepared, log: Path) -> Compiled:
     with writing(stage):
         stage.mkdir(parents=True)
         write_project(plan, prepared.src, project)
+    # Configured afresh each time: CMake names an unused variable only when it is new to its cache.
+    (build_folder(plan) / "CMakeCache.txt").unlink(missing_ok=True)
     wheel, cache = build_wheel(plan, project, stage, log)
     said = log.read_text(encoding="utf-8", errors="replace")
     return Compiled(wheel=wheel, configured=read_configured(build_folder(plan), said), cache=cache)

@@ -70,7 +70,7 @@ def plan002(plan: Plan, configured: Configured) -> Iterator[str]:
 def machine_flags(argv: list[str]) -> Iterator[str]:
     """The `-m…` options for the host compiler, those handed through nvcc included."""
     for argument in argv:
-        for part in argument.removeprefix("-Xcompiler=").split(","):
+        for part in re.sub(r"^(-Xcompiler|--compiler-options)=", "", argument).split(","):
             if re.match(r"-m[a-z]", part):
                 yield part
 

@@ -3,8 +3,10 @@
 import fnmatch
 import json
 import os
+import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from hostwheel.plan.plan import Plan
 from hostwheel.run import capture, live
 
 BYTES_PER_JOB = 2 << 30  # what an nvcc of a FlashAttention template has been seen to take
+KILLED = re.compile(r"Killed|out of memory|signal:? 9\b|SIGKILL")
 
 
 def environment(plan: Plan, ours: Mapping[str, str]) -> dict[str, str]:
@@ -49,7 +52,7 @@ def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path
         *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
         *("--config-setting", f"wheel.tags={tags}", "--outdir", str(stage), str(project)),
     )
-    with compiler_cache(env, stage) as cached_env:
+    with compiler_cache(env) as cached_env:
         try:
             live(argv, env=cached_env, log=log)
         except StepFailed as error:
@@ -64,10 +67,8 @@ def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path
 def explained(error: StepFailed, said: str, count: int) -> Exception:
     """A failed build by who has to act."""
     if "No space left on device" in said:
-        return MachineLacks(
-            f"the disk is full; make room and run again, what is built stays\n{error}"
-        )
-    if "Killed" in said or "out of memory" in said:
+        return MachineLacks(f"the disk is full; make room and run again to go on\n{error}")
+    if KILLED.search(said):
         return MachineLacks(
             f"a compiler was killed, most likely out of memory with {count} jobs at once; "
             f"free some, or limit the cores (taskset -c 0 hostwheel build …)\n{error}"
@@ -76,39 +77,43 @@ def explained(error: StepFailed, said: str, count: int) -> Exception:
 
 
 @contextmanager
-def compiler_cache(env: Mapping[str, str], stage: Path) -> Iterator[dict[str, str]]:
+def compiler_cache(env: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """An sccache server of this build's own, so that its CPU time is ours and it ends with us."""
-    socket = stage / "sccache.sock"
-    ours = dict(env) | {"SCCACHE_SERVER_UDS": str(socket)}
-    log = (stage / "sccache.log").open("wb")
-    server = subprocess.Popen(
-        ["sccache"],
-        env=ours | {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1"},
-        stdin=subprocess.DEVNULL,
-        stdout=log,
-        stderr=log,
-        start_new_session=True,
-    )
-    try:
-        wait_for(socket, server, stage / "sccache.log")
-        yield ours
-        capture(
-            ("sccache", "--stop-server"), env=ours
-        )  # lets it finish writing, terminate does not
-    finally:
-        server.terminate()
-        server.wait()
-        log.close()
+    with tempfile.TemporaryDirectory(prefix="hostwheel-") as folder:  # a socket's path is short
+        ours = dict(env) | {"SCCACHE_SERVER_UDS": f"{folder}/socket"}
+        server = start_server(ours, Path(folder, "log"))
+        try:
+            wait_for(Path(folder, "socket"), server, Path(folder, "log"))
+            yield ours
+            # Unlike terminate, this lets it finish what it is writing into the cache.
+            capture(("sccache", "--stop-server"), env=ours)
+        finally:
+            server.terminate()
+            server.wait()
+
+
+def start_server(env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+    as_server = dict(env) | {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1"}
+    with log.open("wb") as sink:
+        try:
+            return subprocess.Popen(
+                ["sccache"],
+                env=as_server,
+                stdin=subprocess.DEVNULL,
+                stdout=sink,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        except FileNotFoundError:
+            raise MachineLacks(f"no sccache on the build's PATH ({env.get('PATH')})") from None
 
 
 def wait_for(socket: Path, server: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not socket.exists():
         if server.poll() is not None or time.monotonic() > deadline:
-            said = log.read_text(errors="replace").strip()
-            raise MachineLacks(
-                f"the compiler cache (sccache) does not start: {said or 'no answer'}"
-            )
+            said = log.read_text(errors="replace").strip() or "no answer"
+            raise MachineLacks(f"the compiler cache (sccache) does not start: {said}")
         time.sleep(0.05)
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from email.parser import HeaderParser
 from pathlib import Path
 
+from packaging.requirements import Requirement
+
 from hostwheel.artifact.binary import Binary, is_elf, read_binary
 from hostwheel.artifact.disasm import beyond, used_features
 from hostwheel.artifact.fatbin import read_fatbin
@@ -16,7 +18,7 @@ from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.facts.dispatched import is_dispatched
-from hostwheel.plan.plan import TOOLS, Plan
+from hostwheel.plan.plan import Plan
 
 # What glibc and GCC's runtime bring on every Linux machine (manylinux lists them).
 SYSTEM_LIBRARIES = frozenset(
@@ -26,7 +28,6 @@ SYSTEM_LIBRARIES = frozenset(
     }
 )
 CPU_BACKEND = "libggml-cpu.so"
-CUDA_BACKEND = "libggml-cuda.so"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,7 +51,9 @@ def unpack_wheel(wheel: Path, root: Path, symbols: Path) -> Product:
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(root)
         names = [info.filename for info in archive.infolist() if not info.is_dir()]
-    info = next(root.glob("*.dist-info"))
+    info = next(root.glob("*.dist-info"), None)
+    if info is None:
+        raise Refused(f"{wheel.name} has no dist-info folder, so it is no wheel")
     return Product(
         wheel=wheel,
         root=root,
@@ -97,28 +100,44 @@ def names(plan: Plan, product: Product) -> Iterator[str]:
         yield f"METADATA has version {version}, planned is {plan.version}"
     if product.tags != (f"py3-none-{plan.platform_tag}",):
         yield f"WHEEL has tags {product.tags}, planned is py3-none-{plan.platform_tag}"
-    for requirement in plan.requires:
-        name = requirement.split(">")[0]
-        if not any(line.startswith(name) for line in product.metadata["Requires-Dist"]):
-            yield f"METADATA does not require {name}"
+    required = {Requirement(line) for line in product.metadata["Requires-Dist"]}
+    planned = {Requirement(line) for line in plan.requires}
+    for missing in planned - required:
+        yield f"METADATA does not require {missing}"
+    for extra in required - planned:
+        if extra.name.startswith("nvidia-"):
+            yield f"METADATA requires {extra}, which is not planned"
 
 
 def members(plan: Plan, product: Product) -> Iterator[str]:
-    """Only our folders, and no two members with the same bytes."""
+    """Every planned program and library once, Python files, dist-info, and nothing else."""
     base = f"llama_cpp_python-{plan.version}"
-    scripts = {f"{base}.data/scripts/{tool}" for tool in TOOLS}
+    planned = {
+        *(f"llama_cpp/lib/lib{library}.so" for library in plan.libraries),
+        *(f"llama_cpp/lib/{tool}" for tool in plan.tools),
+        *(f"{base}.data/scripts/{tool}" for tool in plan.tools),
+    }
+    for name in sorted(planned - product.members.keys()):
+        yield f"{name} is missing"
+    for name in sorted(product.members.keys() - planned):
+        if not name.startswith(f"{base}.dist-info/") and not is_python(name):
+            yield f"{name} does not belong into the wheel"
+    yield from twins(product)
+
+
+def is_python(name: str) -> bool:
+    return name.startswith("llama_cpp/") and name.endswith((".py", "/py.typed"))
+
+
+def twins(product: Product) -> Iterator[str]:
+    """Members with the same bytes; empty ones are excused."""
     by_content = defaultdict(list)
     for name, digest in product.members.items():
-        if not name.startswith(("llama_cpp/", f"{base}.dist-info/")) and name not in scripts:
-            yield f"{name} lies outside llama_cpp/"
         if (product.root / name).stat().st_size > 0:
             by_content[digest].append(name)
-    for twins in by_content.values():
-        if len(twins) > 1:
-            yield f"the same bytes several times: {', '.join(twins)}"
-    for tool in TOOLS:
-        if f"llama_cpp/lib/{tool}" not in product.members or scripts - product.members.keys():
-            yield f"{tool}, or its script, is missing"
+    for names in by_content.values():
+        if len(names) > 1:
+            yield f"the same bytes several times: {', '.join(names)}"
 
 
 def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
@@ -181,6 +200,3 @@ def machine_code(plan: Plan, product: Product) -> Iterator[str]:
     planned = {("cubin", plan.cuda.architecture)} if plan.cuda else set()
     if found != planned:
         yield f"GPU code found: {sorted(found)}, planned: {sorted(planned)}"
-    has_backend = any(path.name == CUDA_BACKEND for path in product.elf_files())
-    if has_backend != (plan.cuda is not None):
-        yield f"{CUDA_BACKEND} is {'there' if has_backend else 'missing'}"

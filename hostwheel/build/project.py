@@ -12,7 +12,8 @@ from typing import Any
 import tomli_w
 
 from hostwheel.facts import cpuid, guard
-from hostwheel.plan.plan import Plan, tree
+from hostwheel.plan.defines import tree
+from hostwheel.plan.plan import Plan
 
 TEMPLATE = Path(__file__).parent / "template"
 TEMPLATE_FILES = ("CMakeLists.txt", "guard.c", "tool.py.in")
@@ -102,7 +103,7 @@ def pyproject(plan: Plan, src: Path) -> bytes:
             "build-type": "Release",
             "args": [f"-D{name}={value}" for name, value in plan.defines.items()],
         },
-        "build": {"targets": list(plan.targets), "verbose": False},
+        "build": {"targets": [*plan.libraries, *plan.tools], "verbose": False},
         "install": {"components": ["hostwheel"], "strip": True},
         "wheel": {
             "packages": ["llama_cpp"],
