@@ -34,6 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except HostwheelError as error:
         print(f"hostwheel: {error}", file=sys.stderr)
         return error.exit_code
+    except BrokenPipeError:  # whoever read our output has enough of it
+        sys.stderr.close()
+        return 1
     except KeyboardInterrupt:
         print("hostwheel: stopped; run it again to go on from here", file=sys.stderr)
         return 130

@@ -13,7 +13,7 @@ from typing import NoReturn
 import pytest
 
 from hostwheel.plan.data import file_hashes, find_data
-from hostwheel.plan.defines import LIBRARIES, TOOLS
+from hostwheel.plan.defines import TOOLS
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 
@@ -85,7 +85,7 @@ def wheel_files(plan: Plan, folder: Path) -> dict[str, bytes]:
     runpath = runpath_of(plan)
     base = link(folder / "libggml-base.so", runpath=runpath)
     files = {f"{LIB}/{base.name}": base.read_bytes()}
-    for name in {*LIBRARIES} - {"ggml-base"}:
+    for name in {*plan_for("cpu-avx2").libraries} - {"ggml-base"}:
         code = "\n".join(PROOFS.values()) if name == "ggml-cpu" else ""
         needs_base = ("-Wl,--no-as-needed", str(base))
         library = link(folder / f"lib{name}.so", code, *needs_base, runpath=runpath)

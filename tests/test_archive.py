@@ -12,7 +12,7 @@ import pytest
 from hostwheel.artifact.binary import is_elf
 from hostwheel.build.archive import write_archive
 from hostwheel.build.product import Product, unpack_wheel
-from hostwheel.plan.defines import LIBRARIES, TOOLS
+from hostwheel.plan.defines import TOOLS
 from hostwheel.plan.plan import Plan
 from tests.plans import LIB, plan_for, wheel_files, write_wheel
 
@@ -99,7 +99,7 @@ def test_every_elf_file_of_the_wheel_is_there_byte_for_byte(
 ) -> None:
     there = unpacked(archive, tmp_path) / "lib" / LIB
     originals = {path.name: path.read_bytes() for path in product.elf_files()}
-    assert len(originals) == len(LIBRARIES) + len(TOOLS)
+    assert len(originals) == len(PLAN.libraries) + len(TOOLS)
     assert {path.name: path.read_bytes() for path in there.iterdir()} == originals
 
 

@@ -1,6 +1,7 @@
 """What ggml's real CMake files do with other options than ours: each known trap is caught."""
 
 import os
+import re
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,8 +11,9 @@ import pytest
 from hostwheel.build.cmake import Configured, plan001, plan002, read_configured
 from hostwheel.build.engine import environment
 from hostwheel.build.project import project_folder
+from hostwheel.facts import isa
 from hostwheel.plan.data import file_hashes, find_data
-from hostwheel.plan.defines import ROOT
+from hostwheel.plan.defines import ROOT, tree
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 from tests.builds import Built
@@ -91,3 +93,13 @@ def test_an_option_that_nothing_reads_is_caught(plan: Plan, tmp_path: Path) -> N
         problem.startswith("LLAMA_CUBLASS is planned, but nothing")
         for problem in plan001(plan, done)
     )
+
+
+def test_our_table_of_cpu_variants_is_upstreams(plan: Plan) -> None:
+    text = (tree(plan.source) / "src/vendor/llama.cpp/ggml/src/CMakeLists.txt").read_text()
+    x86 = text[text.index('(GGML_SYSTEM_ARCH STREQUAL "x86")\n        ggml_add_cpu') :]
+    x86 = x86[: x86.index('elseif(GGML_SYSTEM_ARCH STREQUAL "ARM")')]
+    found = re.findall(r"ggml_add_cpu_backend_variant\((\w+)([^)]*)\)", x86)
+    assert {tag: set(options.split()) for tag, options in found} == {
+        tag: set(options) for tag, options in isa.VARIANTS.items()
+    }

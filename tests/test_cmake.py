@@ -158,8 +158,11 @@ def flags_found(cmake: str, folder: Path, target: str, *flags: str) -> list[str]
 
 
 def test_the_planned_flags_pass_in_the_cpu_backend(cmake: str, tmp_path: Path) -> None:
-    assert "-mavx2" in PLAN.flags
-    assert flags_found(cmake, tmp_path, "ggml-cpu", *PLAN.flags, "-O3", "-fPIC", "-m64") == []
+    assert "-mavx2" in PLAN.backends[0].flags
+    assert (
+        flags_found(cmake, tmp_path, "ggml-cpu", *PLAN.backends[0].flags, "-O3", "-fPIC", "-m64")
+        == []
+    )
 
 
 @pytest.mark.parametrize("flag", ["-mavx2", "-msse4.2"])
@@ -176,7 +179,7 @@ def test_the_planned_flags_are_refused_anywhere_else(cmake: str, tmp_path: Path,
 def test_a_flag_that_is_not_planned_is_refused(
     cmake: str, tmp_path: Path, target: str, flag: str
 ) -> None:
-    assert flags_found(cmake, tmp_path, target, *PLAN.flags, flag)[-1:] == [flag]
+    assert flags_found(cmake, tmp_path, target, *PLAN.backends[0].flags, flag)[-1:] == [flag]
 
 
 def test_planned_flags_that_cmake_did_not_pass_are_left_to_the_finished_files(

@@ -48,6 +48,7 @@ LABELS = {
     "a100": "cu130.sm80.avx512.vnni",
     "h100": "cu130.sm90.avx2",
     "rtx50": "cu130.sm120a.avx2",
+    "cpu-any": "cpu.any",
     "cpu-avx2": "cpu.avx2",
     "cpu-sse42": "cpu.sse42",
     "cpu-avx": "cpu.avx",
@@ -88,7 +89,7 @@ def test_what_looks_at_the_machine_is_off_in_every_plan() -> None:
     for name in recipe_names(RECIPES):
         defines = plan_of(name).defines
         for option in (
-            *("GGML_OPENMP", "GGML_CCACHE", "GGML_BLAS", "GGML_BACKEND_DL", "LLAMA_OPENSSL"),
+            *("GGML_OPENMP", "GGML_CCACHE", "GGML_BLAS", "LLAMA_OPENSSL"),
             *("LLAMA_USE_PREBUILT_UI", "LLAMA_BUILD_UI", "LLAMA_LLGUIDANCE"),
         ):
             assert defines[option] == "OFF", (name, option)
@@ -100,6 +101,23 @@ def test_features_are_exactly_what_was_compiled_in() -> None:
         *("avx", "f16c", "fma", "bmi2", "avx2"),
     )
     assert "movbe" not in plan_of("cpu-avx2").features
+
+
+def test_any_cpu_gets_every_variant_and_asks_for_nothing() -> None:
+    plan = plan_of("cpu-any")
+    assert plan.features == ()
+    assert plan.defines["GGML_BACKEND_DL"] == plan.defines["GGML_CPU_ALL_VARIANTS"] == "ON"
+    assert {backend.name for backend in plan.backends} < set(plan.libraries)
+    haswell = next(each for each in plan.backends if each.name == "ggml-cpu-haswell")
+    assert haswell.features == plan_of("cpu-avx2").features
+    assert plan.backends[0].flags == ()
+
+
+def test_every_other_recipe_links_its_one_backend() -> None:
+    for name in set(recipe_names(RECIPES)) - {"cpu-any"}:
+        plan = plan_of(name)
+        assert [backend.name for backend in plan.backends] == ["ggml-cpu"]
+        assert plan.defines["GGML_BACKEND_DL"] == "OFF"
 
 
 def test_a_draft_says_so_in_its_label(tmp_path: Path) -> None:

@@ -320,7 +320,7 @@ def test_an_instruction_beyond_the_plan_is_refused_in_the_cpu_backend(
 
 
 # With AVX the compiler writes SSE4.2's instructions as AVX: see the next test.
-@pytest.mark.parametrize("option", sorted({*PLAN.options} - {"GGML_SSE42"}))
+@pytest.mark.parametrize("option", sorted({*PLAN.backends[0].options} - {"GGML_SSE42"}))
 def test_an_option_that_left_no_instruction_is_refused(
     tmp_path: Path, files: Mapping[str, bytes], option: str
 ) -> None:
@@ -387,7 +387,7 @@ def test_a_baseline_cpu_backend_under_an_avx2_label_is_refused(
 ) -> None:
     """A21: every option of the plan is missed."""
     found = problems(tmp_path, {**files, **built(tmp_path, "libggml-cpu.so")})
-    assert len(found) == len(PLAN.options) == 6
+    assert len(found) == len(PLAN.backends[0].options) == 6
 
 
 # machine code

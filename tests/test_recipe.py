@@ -34,7 +34,7 @@ def host_refusal(recipes: Path, old: str, new: str) -> str:
 
 def test_every_recipe_of_the_issue_is_there() -> None:
     gpu = {"a10g", "t4", "l4", "a100", "h100", "rtx50"}
-    cpu = {"cpu-avx2", "cpu-sse42", "cpu-avx", "cpu-avx512"}
+    cpu = {"cpu-any", "cpu-avx2", "cpu-sse42", "cpu-avx", "cpu-avx512"}
     assert set(recipe_names(CHECKOUT / "recipes")) == gpu | cpu
 
 
@@ -86,6 +86,11 @@ def test_an_unknown_source_names_the_pinned_ones(recipes: Path) -> None:
 def test_a_cuda_recipe_needs_a_host_with_a_gpu(recipes: Path) -> None:
     said = refusal(recipes, 'host = "x86-64-v3"\ncuda = "13.0"\n')
     assert "host 'x86-64-v3' has no GPU" in said
+
+
+def test_variants_and_cuda_do_not_go_together(recipes: Path) -> None:
+    said = refusal(recipes, 'host = "aws-g5"\ncuda = "13.0"\nvariants = true\n')
+    assert "variants and cuda are both set" in said
 
 
 def test_a_compute_capability_that_the_toolkit_lacks_names_the_nearest(recipes: Path) -> None:

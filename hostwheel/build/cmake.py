@@ -15,7 +15,6 @@ CACHE_LINE = re.compile(r"^([^#/:=][^:=]*):([A-Z]+)=(.*)$")
 UNUSED = re.compile(
     r"Manually-specified variables were not used by the project:\s*\n((?:.*\n)*?)\s*\n\s*\n"
 )
-IN_CPU_BACKEND = "CMakeFiles/ggml-cpu.dir/"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,10 +60,18 @@ def plan002(plan: Plan, configured: Configured) -> Iterator[str]:
     """No compile command selects instructions that the plan does not: no native, no stray -m."""
     for command in configured.commands:
         argv = shlex.split(command["command"])
-        planned = plan.flags if IN_CPU_BACKEND in command["command"] else ()
+        planned = planned_flags(plan, command["command"])
         for flag in machine_flags(argv):
             if flag not in planned:
                 yield f"{flag} is not planned for {command['file']}"
+
+
+def planned_flags(plan: Plan, command: str) -> tuple[str, ...]:
+    """The `-m…` options of the CPU backend that `command` compiles a file of, if of any."""
+    for backend in plan.backends:
+        if f"CMakeFiles/{backend.name}.dir/" in command:
+            return backend.flags
+    return ()
 
 
 def machine_flags(argv: list[str]) -> Iterator[str]:

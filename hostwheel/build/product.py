@@ -27,7 +27,6 @@ SYSTEM_LIBRARIES = frozenset(
         *("ld-linux-x86-64.so.2", "libstdc++.so.6", "libgcc_s.so.1"),
     }
 )
-CPU_BACKEND = "libggml-cpu.so"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -169,11 +168,12 @@ def key(version: str) -> tuple[int, ...]:
 
 
 def instructions(plan: Plan, product: Product) -> Iterator[str]:
-    """The CPU backend has what the label says and nothing beyond; every other file is baseline."""
+    """A CPU backend has what was planned and nothing beyond; every other file is baseline."""
+    backends = {f"lib{backend.name}.so": backend for backend in plan.backends}
     for path in product.elf_files():
         used = used_features(path, load_symbol_map(product.symbols, build_id(path)))
-        is_backend = path.name == CPU_BACKEND
-        for feature in beyond(used, plan.features if is_backend else ()):
+        backend = backends.get(path.name)
+        for feature in beyond(used, backend.features if backend else ()):
             use = used[feature]
             if is_dispatched(path.name, feature, use.functions):
                 continue
@@ -181,8 +181,8 @@ def instructions(plan: Plan, product: Product) -> Iterator[str]:
                 f"{path.name} has {use.count} {feature} instructions, which are not planned, "
                 f"first {use.text!r} at {use.address:#x} in {use.function}"
             )
-        for option in isa.OPTIONS if is_backend else ():
-            if option.name in plan.options and not set(option.proof) & set(used):
+        for option in isa.OPTIONS if backend else ():
+            if backend and option.name in backend.options and not set(option.proof) & set(used):
                 wanted = " or ".join(option.proof)
                 yield f"{path.name} has no {wanted} instruction, but {option.name} is ON"
 

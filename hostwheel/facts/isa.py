@@ -180,6 +180,38 @@ LEVELS: tuple[tuple[str, frozenset[str]], ...] = (
 )
 
 
+HASWELL = ("SSE42", "AVX", "F16C", "FMA", "AVX2", "BMI2")
+
+# What `GGML_CPU_ALL_VARIANTS` builds for x86 Linux (ggml/src/CMakeLists.txt): tag → options.
+VARIANTS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "x64": (),
+        "sse42": ("SSE42",),
+        "sandybridge": ("SSE42", "AVX"),
+        "ivybridge": ("SSE42", "AVX", "F16C"),
+        "piledriver": ("SSE42", "AVX", "F16C", "FMA"),
+        "haswell": HASWELL,
+        "alderlake": (*HASWELL, "AVX_VNNI"),
+        "skylakex": (*HASWELL, "AVX512"),
+        "cannonlake": (*HASWELL, "AVX512", "AVX512_VBMI"),
+        "cascadelake": (*HASWELL, "AVX512", "AVX512_VNNI"),
+        "icelake": (*HASWELL, "AVX512", "AVX512_VBMI", "AVX512_VNNI"),
+        "cooperlake": (*HASWELL, "AVX512", "AVX512_VNNI", "AVX512_BF16"),
+        "zen4": (*HASWELL, "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16"),
+        "sapphirerapids": (
+            *(*HASWELL, "AVX512", "AVX512_VBMI", "AVX512_VNNI", "AVX512_BF16"),
+            *("AMX_TILE", "AMX_INT8"),
+        ),
+    }
+)
+
+
+def variant_options(tag: str) -> tuple[Option, ...]:
+    """The options of one of ggml's CPU variants."""
+    names = {f"GGML_{name}" for name in VARIANTS[tag]}
+    return tuple(option for option in OPTIONS if option.name in names)
+
+
 def usable_options(features: Collection[str]) -> tuple[Option, ...]:
     """The options whose every compiled-in feature the host has."""
     return tuple(option for option in OPTIONS if set(option.features) <= set(features))

@@ -13,7 +13,7 @@ ROOT = Path("/var/tmp/hostwheel")
 
 TOOLS = ("llama-server", "llama-bench", "llama-quantize", "llama-tokenize")
 LIBRARIES = (
-    *("llama", "llama-common", "ggml", "ggml-base", "ggml-cpu", "mtmd"),
+    *("llama", "llama-common", "ggml", "ggml-base", "mtmd"),
     *("llama-server-impl", "llama-bench-impl", "llama-quantize-impl"),
 )
 
@@ -30,9 +30,7 @@ FIXED_DEFINES: Mapping[str, str] = {
     "CMAKE_SHARED_LINKER_FLAGS": "-Wl,--build-id=sha1",  # finds the symbol map of a stripped file
     "CMAKE_EXE_LINKER_FLAGS": "-Wl,--build-id=sha1",
     "GGML_NATIVE": "OFF",  # ON ignores every option below and passes -march=native
-    "GGML_BACKEND_DL": "OFF",
     "GGML_CPU": "ON",
-    "GGML_CPU_ALL_VARIANTS": "OFF",
     "GGML_CPU_HBM": "OFF",
     "GGML_CPU_KLEIDIAI": "OFF",
     "GGML_CPU_REPACK": "ON",
@@ -74,8 +72,10 @@ def defines(
         "LLAMA_BUILD_COMMIT": recipe.source.llama_cpp_commit,
         "HOSTWHEEL_LLAMA_CPP": str(tree(recipe.source) / "src" / "vendor" / "llama.cpp"),
         "HOSTWHEEL_RUNPATH": ";".join(runpath(toolkit)),
-        "HOSTWHEEL_LIBRARIES": ";".join(libraries(toolkit)),
+        "HOSTWHEEL_LIBRARIES": ";".join(libraries(recipe, toolkit)),
         "HOSTWHEEL_TOOLS": ";".join(TOOLS),
+        "GGML_BACKEND_DL": on_off(recipe.variants),
+        "GGML_CPU_ALL_VARIANTS": on_off(recipe.variants),
         "GGML_CUDA": on_off(toolkit is not None),
         **(cuda_defines(recipe) if toolkit else {}),
     }
@@ -102,9 +102,11 @@ def cuda_defines(recipe: Recipe) -> Mapping[str, str]:
     }
 
 
-def libraries(toolkit: Toolkit | None) -> tuple[str, ...]:
+def libraries(recipe: Recipe, toolkit: Toolkit | None) -> tuple[str, ...]:
     """The CMake targets that are shipped beside the tools, each as `lib<name>.so`."""
-    return (*LIBRARIES, *(("ggml-cuda",) if toolkit else ()))
+    variants = tuple(f"ggml-cpu-{tag}" for tag in isa.VARIANTS)
+    cpu = variants if recipe.variants else ("ggml-cpu",)
+    return (*LIBRARIES, *cpu, *(("ggml-cuda",) if toolkit else ()))
 
 
 def runpath(toolkit: Toolkit | None) -> tuple[str, ...]:

@@ -37,6 +37,16 @@ class Cuda:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class CpuBackend:
+    """A CMake target of ggml's CPU code: options that are ON, their flags, what they compile in."""
+
+    name: str
+    options: tuple[str, ...]
+    flags: tuple[str, ...]
+    features: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
     """Where and in which environment the build runs. Not part of the plan's hash."""
 
@@ -48,7 +58,10 @@ class Engine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Plan:
-    """What will be built, to the last option. `patches` and `locks` are name → sha256."""
+    """What will be built, to the last option. `patches` and `locks` are name → sha256.
+
+    `features` are those that every part of the build needs: what the guard asks for.
+    """
 
     builder: str
     recipe: str
@@ -57,8 +70,7 @@ class Plan:
     source: Source
     patches: Mapping[str, str]
     locks: Mapping[str, str]
-    options: tuple[str, ...]
-    flags: tuple[str, ...]
+    backends: tuple[CpuBackend, ...]
     features: tuple[str, ...]
     cuda: Cuda | None
     defines: Mapping[str, str]
@@ -97,7 +109,7 @@ def plain(value: Any) -> Any:
 def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, str]) -> Plan:
     """Pure: the same recipe, patches and locked tools give the same plan on every machine."""
     source, host = recipe.source, recipe.host
-    options = isa.usable_options(host.cpu.features)
+    options = () if recipe.variants else isa.usable_options(host.cpu.features)
     toolkit = TOOLKITS[recipe.cuda] if recipe.cuda else None
     label = ".".join(label_parts(recipe, toolkit, options))
     version = f"{source.version}+{label}"
@@ -110,12 +122,11 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
         source=source,
         patches=patches,
         locks={name: locks[name] for name in lock_files(recipe)},
-        options=tuple(option.name for option in options),
-        flags=tuple(flag for option in options for flag in option.flags),
+        backends=cpu_backends(recipe, options),
         features=isa.compiled_in(options),
         cuda=plan_cuda(recipe, toolkit),
         defines=defines(recipe, toolkit, options),
-        libraries=libraries(toolkit),
+        libraries=libraries(recipe, toolkit),
         tools=TOOLS,
         label=label,
         version=version,
@@ -139,7 +150,23 @@ def label_parts(
     processor = (
         (toolkit.label, "sm" + machine_code_for(gpu.compute)) if toolkit and gpu else ("cpu",)
     )
-    return (*processor, *isa.isa_label(options), *(("draft",) if recipe.draft else ()))
+    level = ("any",) if recipe.variants else isa.isa_label(options)
+    return (*processor, *level, *(("draft",) if recipe.draft else ()))
+
+
+def cpu_backends(recipe: Recipe, options: tuple[isa.Option, ...]) -> tuple[CpuBackend, ...]:
+    if not recipe.variants:
+        return (cpu_backend("ggml-cpu", options),)
+    return tuple(cpu_backend(f"ggml-cpu-{tag}", isa.variant_options(tag)) for tag in isa.VARIANTS)
+
+
+def cpu_backend(name: str, options: tuple[isa.Option, ...]) -> CpuBackend:
+    return CpuBackend(
+        name=name,
+        options=tuple(option.name for option in options),
+        flags=tuple(flag for option in options for flag in option.flags),
+        features=isa.compiled_in(options),
+    )
 
 
 def plan_cuda(recipe: Recipe, toolkit: Toolkit | None) -> Cuda | None:

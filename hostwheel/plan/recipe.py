@@ -9,6 +9,7 @@ from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.facts.host import Cpu, Gpu, Host
 from hostwheel.plan.table import Table, near, read_table
 
+RECIPE_KEYS = ("host", "cuda", "source", "variants", "draft")
 VERSION = r"\d+(\.\d+)+"
 
 
@@ -27,14 +28,16 @@ class Source:
 class Recipe:
     """What to build for which host.
 
-    `cuda` is a toolkit release ("13.0") or None for a CPU build. `draft` leaves out FlashAttention
-    and device-code optimisation: minutes instead of an hour, for tests, never to be shipped.
+    `cuda` is a toolkit release ("13.0") or None for a CPU build. `variants` builds every CPU
+    variant of ggml, the best of which is taken when the program starts. `draft` leaves out
+    FlashAttention and device-code optimisation: for tests, never to be shipped.
     """
 
     name: str
     host: Host
     source: Source
     cuda: str | None
+    variants: bool
     draft: bool
 
 
@@ -45,7 +48,7 @@ def recipe_names(recipes: Path) -> tuple[str, ...]:
 
 def load_recipe(wanted: str, recipes: Path) -> Recipe:
     """`wanted` is the name of a recipe, or a TOML file (anything that ends in .toml)."""
-    table = read_table(recipe_file(wanted, recipes)).knows("host", "cuda", "source", "draft")
+    table = read_table(recipe_file(wanted, recipes)).knows(*RECIPE_KEYS)
     cuda = table.get("cuda", str)
     if cuda is not None and cuda not in TOOLKITS:
         raise table.wrong("cuda", f"is {cuda!r}", near(cuda, TOOLKITS))
@@ -55,6 +58,7 @@ def load_recipe(wanted: str, recipes: Path) -> Recipe:
         host=host,
         source=load_source(table, recipes),
         cuda=cuda,
+        variants=table.get("variants", bool) or False,
         draft=table.get("draft", bool) or False,
     )
     check_gpu(recipe, table)
@@ -145,6 +149,9 @@ def check_gpu(recipe: Recipe, table: Table) -> None:
     """A CUDA recipe needs a host whose GPU and driver the toolkit serves."""
     if recipe.cuda is None:
         return
+    if recipe.variants:
+        hint = "a CUDA build is for one host; leave one of the two out"
+        raise table.wrong("variants", "and cuda are both set", hint)
     toolkit = TOOLKITS[recipe.cuda]
     host, gpu = recipe.host, recipe.host.gpu
     if gpu is None:
