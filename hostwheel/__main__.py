@@ -13,8 +13,14 @@ from rich.console import Console
 
 from hostwheel import __version__
 from hostwheel.build.build import build
+from hostwheel.build.report import write_report
+from hostwheel.bump.planned import planned_by
+from hostwheel.bump.registry import INDEX
+from hostwheel.bump.request import Request, answer, pin
+from hostwheel.bump.show import show_bump
 from hostwheel.errors import HostwheelError
 from hostwheel.plan.data import Data, file_hashes, find_data
+from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe, recipe_names
 from hostwheel.plan.show import HEADINGS, markdown, recipe_rows, show_plan, table
@@ -28,7 +34,8 @@ Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 def main(argv: Sequence[str] | None = None) -> int:
     arguments = parser().parse_args(argv)
-    signal.signal(signal.SIGTERM, stopped)  # so that what we started is ended with us
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stopped)
     try:
         return int(arguments.run(arguments))
     except HostwheelError as error:
@@ -43,6 +50,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def stopped(number: int, frame: FrameType | None) -> None:
+    """End as after Ctrl-C, with what we started; a second signal does not cut that short."""
+    for later in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(later, signal.SIG_IGN)
     raise KeyboardInterrupt
 
 
@@ -57,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
     add_recipes(commands)
     add_plan(commands)
     add_build(commands)
+    add_bump(commands)
     return top
 
 
@@ -90,15 +101,30 @@ def add_build(commands: Commands) -> None:
     made.add_argument("--archive", type=Path, help="a local copy of the source archive")
     made.add_argument("--out", type=Path, default=Path("out"), help="default: out")
     made.add_argument("--json", action="store_true", help="print build.json at the end")
+    made.add_argument(
+        "--report", action="store_true", help="only draw where the time of the last build went"
+    )
     made.set_defaults(run=run_build)
 
 
+def add_bump(commands: Commands) -> None:
+    what = "say what a new upstream version changes, and pin it"
+    made = command(commands, "bump", what, "hostwheel bump 0.3.37")
+    made.add_argument("version", help="a version of llama-cpp-python")
+    made.add_argument("--archive", type=Path, metavar="FILE", help="a local copy of its archive")
+    made.add_argument("--index", default=INDEX, metavar="URL", help=f"default: {INDEX}")
+    base = made.add_mutually_exclusive_group()
+    base.add_argument("--from", dest="base", help="a pinned version; default: the pinned default")
+    base.add_argument("--from-archive", type=Path, metavar="FILE", help="an archive instead")
+    made.add_argument("--write", action="store_true", help="pin it, if the patches apply")
+    made.add_argument("--json", action="store_true", help="for machines")
+    made.set_defaults(run=run_bump)
+
+
 def planned(wanted: str, data: Data) -> Plan:
-    return make_plan(
-        load_recipe(wanted, data.recipes),
-        file_hashes(data.patches, "*.patch"),
-        file_hashes(data.locks, "*.txt"),
-    )
+    recipe = load_recipe(wanted, data.recipes)
+    patches = patch_hashes(data.patches, recipe.source.version)
+    return make_plan(recipe, patches, file_hashes(data.locks, "*.txt"))
 
 
 def run_recipes(arguments: argparse.Namespace) -> int:
@@ -126,9 +152,33 @@ def run_build(arguments: argparse.Namespace) -> int:
     data = find_data(arguments.recipes)
     plan = planned(arguments.recipe, data)
     out = arguments.out / plan.recipe
+    if arguments.report:
+        print(write_report(out))
+        return 0
     wheel = build(plan, data, out, archive=arguments.archive)
     print((out / "build.json").read_text() if arguments.json else wheel)
     return 0
+
+
+def run_bump(arguments: argparse.Namespace) -> int:
+    data = find_data(arguments.recipes)
+    plans = [planned(name, data) for name in recipe_names(data.recipes)]
+    request = Request(
+        version=arguments.version,
+        archive=arguments.archive,
+        index=arguments.index,
+        base=arguments.base,
+        base_archive=arguments.from_archive,
+        write=arguments.write,
+    )
+    found = answer(request, data, planned_by(plans))
+    if arguments.json:
+        print(json.dumps(found.bump.json(), indent=1))
+    else:
+        show_bump(found.bump, Console())
+    if arguments.write:
+        pin(found, data)
+    return 1 if found.bump.unplanned else 0
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import IO
 
 from hostwheel.errors import MachineLacks, StepFailed
 
-TAIL_LINES = 40
+KEEPER = Path(__file__).with_name("keeper.py")
 
 
 def echo(argv: Sequence[str]) -> None:
@@ -25,10 +27,18 @@ def capture(
             argv, env=env, cwd=cwd, capture_output=True, text=True, errors="replace"
         )
     except FileNotFoundError as error:
-        raise not_found(argv[0], error) from None
+        if error.filename != argv[0]:  # `cwd`
+            raise
+        raise not_found(argv[0]) from None
     if done.returncode != 0:
-        raise StepFailed(failure(argv, done.returncode, done.stdout + done.stderr))
+        raise StepFailed(
+            failure(argv, done.returncode) + "\n" + indented(done.stdout + done.stderr)
+        )
     return done.stdout
+
+
+def show_line(line: str) -> None:
+    print(line, end="", file=sys.stderr, flush=True)
 
 
 def live(
@@ -37,31 +47,24 @@ def live(
     log: Path,
     env: Mapping[str, str] | None = None,
     cwd: Path | None = None,
-    show: Callable[[str], None] = lambda line: print(line, end="", flush=True),
+    show: Callable[[str], None] = show_line,
 ) -> None:
-    """Run with every line of output handed to `show` and written to `log`.
+    """Run with every line of output written to `log` and handed to `show`.
 
-    stdout and stderr are one stream. The child is ended with us (Ctrl-C included).
+    stdout and stderr are one stream. What was started ends with us, however we end. The text of
+    StepFailed has no output in it: `show` had it all.
     """
     echo(argv)
-    tail: list[str] = []
-    with log.open("a", encoding="utf-8", errors="replace") as sink:
+    with log.open("a", buffering=1, encoding="utf-8", errors="replace") as sink:
         sink.write("+ " + shlex.join(argv) + "\n")
-        code = stream(argv, env=env, cwd=cwd, each=lambda line: keep(line, sink.write, tail, show))
+
+        def each(line: str) -> None:
+            sink.write(line)
+            show(line)
+
+        code = stream(argv, env=env, cwd=cwd, each=each)
     if code != 0:
-        raise StepFailed(failure(argv, code, "".join(tail)) + f"\n(whole log: {log})")
-
-
-def keep(
-    line: str,
-    write: Callable[[str], object],
-    tail: list[str],
-    show: Callable[[str], None],
-) -> None:
-    write(line)
-    tail.append(line)
-    del tail[:-TAIL_LINES]
-    show(line)
+        raise StepFailed(f"{failure(argv, code)}\n(whole log: {log})")
 
 
 def stream(
@@ -71,21 +74,8 @@ def stream(
     cwd: Path | None,
     each: Callable[[str], None],
 ) -> int:
-    """Start `argv` in a process group of its own, hand on its lines, return its exit status."""
-    try:
-        child = subprocess.Popen(
-            argv,
-            env=env,
-            cwd=cwd,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            start_new_session=True,
-        )
-    except FileNotFoundError as error:
-        raise not_found(argv[0], error) from None
+    """Start `argv`, hand on its lines, return its exit status."""
+    child = start(argv, env=env, cwd=cwd, stdout=subprocess.PIPE)
     assert child.stdout is not None
     try:
         with child.stdout:
@@ -93,18 +83,46 @@ def stream(
                 each(line)
         return child.wait()
     except BaseException:
-        os.killpg(child.pid, 15)
+        child.terminate()
         child.wait()
         raise
 
 
-def not_found(program: str, error: FileNotFoundError) -> Exception:
-    if error.filename not in (None, program):
-        return error
+def start(
+    argv: Sequence[str],
+    *,
+    env: Mapping[str, str] | None,
+    cwd: Path | None = None,
+    stdout: int | IO[bytes],
+) -> "subprocess.Popen[str]":
+    """Start `argv` under keeper.py, which ends it and all that it started when we end.
+
+    From the main thread only: for the kernel it is the thread whose end is ours.
+    """
+    if shutil.which(argv[0], path=(os.environ if env is None else env).get("PATH")) is None:
+        raise not_found(argv[0])
+    return subprocess.Popen(
+        (sys.executable, "-I", "-S", str(KEEPER), str(os.getpid()), *argv),
+        env=env,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=stdout,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        close_fds=False,  # the keeper holds the lock of the build too, until all has ended
+    )
+
+
+def not_found(program: str) -> MachineLacks:
     return MachineLacks(f"the program {program!r} is not on this machine")
 
 
-def failure(argv: Sequence[str], code: int, output: str) -> str:
+def failure(argv: Sequence[str], code: int) -> str:
     status = f"killed by signal {-code}" if code < 0 else f"exit status {code}"
-    text = output.strip("\n").replace("\n", "\n    ")
-    return f"{Path(argv[0]).name} failed ({status}): {shlex.join(argv)}\n    {text}"
+    return f"{Path(argv[0]).name} failed ({status}): {shlex.join(argv)}"
+
+
+def indented(text: str) -> str:
+    return "    " + text.strip("\n").replace("\n", "\n    ")

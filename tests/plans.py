@@ -12,8 +12,11 @@ from typing import NoReturn
 
 import pytest
 
+from hostwheel.build.project import BUILD_INFO, SBOM, build_info
+from hostwheel.build.sbom import Compilers
 from hostwheel.plan.data import file_hashes, find_data
 from hostwheel.plan.defines import TOOLS
+from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 
@@ -30,6 +33,8 @@ PROOFS: Mapping[str, str] = {
     "GGML_BMI2": "pdep %rax, %rax, %rax",
     "GGML_AVX2": "vpaddd %ymm0, %ymm0, %ymm0",
 }
+BILL = b'{"bomFormat": "CycloneDX"}\n'
+COMPILERS = Compilers(gcc="12.2.0", cuda={})
 AVX512 = "vpaddd %zmm0, %zmm0, %zmm0"
 
 
@@ -37,8 +42,9 @@ AVX512 = "vpaddd %zmm0, %zmm0, %zmm0"
 def plan_for(recipe: str) -> Plan:
     """The plan of a recipe of this checkout."""
     data = find_data(ROOT / "recipes")
-    patches, locks = file_hashes(data.patches, "*.patch"), file_hashes(data.locks, "*.txt")
-    return make_plan(load_recipe(recipe, data.recipes), patches, locks)
+    loaded = load_recipe(recipe, data.recipes)
+    patches = patch_hashes(data.patches, loaded.source.version)
+    return make_plan(loaded, patches, file_hashes(data.locks, "*.txt"))
 
 
 def need(program: str, hint: str) -> str:
@@ -108,6 +114,8 @@ def text_files(plan: Plan) -> dict[str, bytes]:
         f"{base}.dist-info/WHEEL": f"Wheel-Version: 1.0\nTag: py3-none-{plan.platform_tag}\n",
         f"{base}.dist-info/licenses/LICENSE-llama.cpp": "MIT License of llama.cpp\n",
         f"{base}.dist-info/licenses/LICENSE-linenoise": "BSD License of linenoise\n",
+        f"{base}.dist-info/{SBOM}": BILL.decode(),
+        BUILD_INFO: build_info(plan, COMPILERS, BILL).decode(),
     }
     return {name: text.encode() for name, text in texts.items()}
 

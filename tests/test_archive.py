@@ -14,7 +14,7 @@ from hostwheel.build.archive import write_archive
 from hostwheel.build.product import Product, unpack_wheel
 from hostwheel.plan.defines import TOOLS
 from hostwheel.plan.plan import Plan
-from tests.plans import LIB, plan_for, wheel_files, write_wheel
+from tests.plans import BILL, LIB, plan_for, wheel_files, write_wheel
 
 PLAN = plan_for("cpu-avx2")
 CUDA = plan_for("a10g")
@@ -103,13 +103,18 @@ def test_every_elf_file_of_the_wheel_is_there_byte_for_byte(
     assert {path.name: path.read_bytes() for path in there.iterdir()} == originals
 
 
-def test_nothing_else_is_in_it_but_licences_and_the_readme(archive: Path) -> None:
+def test_nothing_else_is_in_it_but_licences_sbom_and_the_readme(archive: Path) -> None:
     prefixes = (f"{TOP}/lib/{LIB}/", f"{TOP}/bin/")
     assert sorted(name for name in members(archive) if not name.startswith(prefixes)) == [
         f"{TOP}/README.txt",
         f"{TOP}/licenses/LICENSE-linenoise",
         f"{TOP}/licenses/LICENSE-llama.cpp",
+        f"{TOP}/sbom/hostwheel.cdx.json",
     ]
+
+
+def test_the_sbom_is_the_wheels(archive: Path, tmp_path: Path) -> None:
+    assert (unpacked(archive, tmp_path) / "sbom" / "hostwheel.cdx.json").read_bytes() == BILL
 
 
 def test_no_library_of_nvidia_is_in_it(product: Product, tmp_path: Path) -> None:

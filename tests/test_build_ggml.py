@@ -14,6 +14,7 @@ from hostwheel.build.project import project_folder
 from hostwheel.facts import isa
 from hostwheel.plan.data import file_hashes, find_data
 from hostwheel.plan.defines import ROOT, tree
+from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
 from tests.builds import Built
@@ -26,8 +27,8 @@ def plan(cpu_avx2: Built) -> Plan:
     """cpu-avx2, whose prepared source and project folder the build has left."""
     data = find_data()
     recipe = load_recipe(str(cpu_avx2.evidence["recipe"]), data.recipes)
-    patches, locks = file_hashes(data.patches, "*.patch"), file_hashes(data.locks, "*.txt")
-    return make_plan(recipe, patches, locks)
+    patches = patch_hashes(data.patches, recipe.source.version)
+    return make_plan(recipe, patches, file_hashes(data.locks, "*.txt"))
 
 
 def configure(plan: Plan, folder: Path, defines: Mapping[str, str], **extra: str) -> Configured:

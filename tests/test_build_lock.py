@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.build.build import build, locked
+from hostwheel.build.build import build
+from hostwheel.build.lock import locked
 from hostwheel.errors import MachineLacks
 from hostwheel.plan.data import find_data
 from tests.plans import ROOT, plan_for
@@ -18,7 +19,7 @@ PLAN = plan_for("cpu-avx2")
 HOLD = """
 import sys
 from pathlib import Path
-from hostwheel.build.build import locked
+from hostwheel.build.lock import locked
 with locked(Path(sys.argv[1]), "a10g"):
     print("held", flush=True)
     sys.stdin.read()

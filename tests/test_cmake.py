@@ -17,8 +17,10 @@ from hostwheel.build.cmake import (
     read_configured,
     unused_variables,
 )
+from hostwheel.build.evidence import Machine
 from hostwheel.build.project import pyproject
 from hostwheel.build.source import Prepared
+from hostwheel.build.toolchain import host_compiler
 from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
 from tests.plans import need, plan_for, upstream_source
@@ -105,8 +107,9 @@ def test_a_define_that_nothing_reads_is_seen_again_in_a_used_build_folder(
     monkeypatch.setattr("hostwheel.build.build.project_folder", lambda plan: tmp_path / "project")
     src = upstream_source(tmp_path / "src")
     prepared = Prepared(src=src, archive_sha256="", patches=(), reused=True)
+    machine = Machine(compiler=host_compiler(), toolkit=None)
     for _ in range(2):
-        compiled = compile_wheel(planned(defines), prepared, tmp_path / "build.log")
+        compiled = compile_wheel(planned(defines), prepared, machine, tmp_path / "build.log")
         assert unused_variables(compiled.configured.said) == ("LLAMA_CUBLAS",)
 
 

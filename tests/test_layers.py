@@ -7,13 +7,15 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1] / "hostwheel"
 MAY_IMPORT = {
     "errors": set[str](),
+    "keeper": set[str](),
     "run": {"errors"},
     "facts": {"errors"},
     "plan": {"errors", "run", "facts"},
     "artifact": {"errors", "run", "facts"},
-    "build": {"errors", "run", "facts", "plan", "artifact"},
+    "build": {"errors", "keeper", "run", "facts", "plan", "artifact"},
+    "bump": {"errors", "run", "facts", "plan", "build"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
-    "__main__": {"errors", "run", "facts", "plan", "artifact", "build", "smoke"},
+    "__main__": {"errors", "run", "facts", "plan", "artifact", "build", "bump", "smoke"},
     "__init__": set[str](),
 }
 
@@ -43,5 +45,5 @@ def test_imports_point_one_way() -> None:
 
 
 def test_what_goes_into_the_wheel_needs_only_the_standard_library() -> None:
-    for name in ("cpuid.py", "guard.py"):
+    for name in ("cpuid.py", "guard.py", "inwheel.py"):
         assert list(imported_wings(PACKAGE / "facts" / name)) == []

@@ -16,7 +16,7 @@ def hostwheel(*argv: str, cwd: Path = CHECKOUT) -> subprocess.CompletedProcess[s
 def test_help_lists_every_command() -> None:
     done = hostwheel("--help")
     assert done.returncode == 0
-    for name in ("recipes", "plan", "build"):
+    for name in ("recipes", "plan", "build", "bump"):
         assert f"    {name}" in done.stdout
 
 

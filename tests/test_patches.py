@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.build.patches import Patch, apply_patches, load_patches
+from hostwheel.build.patches import apply_patches, complaints
 from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.plan.patches import Patch, load_patches, patch_hashes, patches_for
 
 HEAD = "Why: a test\nUpstream: not sent\nDrop when: never\n\n"
 LINES = "".join(f"line {number}\n" for number in range(1, 31))
@@ -152,3 +153,58 @@ def test_no_git_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MachineLacks, match="apt-get install git"):
         apply_patches((patch(NEW_FILE),), tree, upstream="1.0")
     apply_patches((), tree, upstream="1.0")
+
+
+def with_versions(folder: Path, line: str) -> Path:
+    (folder / "0001-all.patch").write_text(HEAD + NEW_FILE)
+    (folder / "0002-some.patch").write_text(f"{line}\n{HEAD}{NEW_FILE}")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("version", "inside"),
+    [
+        ("0.3.29", False),
+        ("0.3.30", True),
+        ("0.3.36", True),
+        ("0.3.36.post1", True),
+        ("0.3.37rc1", True),
+        ("0.4.0", False),
+        ("0.3.3", False),
+    ],
+)
+def test_a_patch_outside_its_versions_is_not_in_the_plan(
+    version: str, inside: bool, tmp_path: Path
+) -> None:
+    folder = with_versions(tmp_path, "Versions: >=0.3.30,<0.4")
+    expected = ["0001-all.patch", *(["0002-some.patch"] if inside else [])]
+    assert [one.name for one in patches_for(folder, version)] == expected
+    hashes = patch_hashes(folder, version)
+    assert list(hashes) == expected
+    digest = hashlib.sha256((folder / expected[-1]).read_bytes()).hexdigest()
+    assert hashes[expected[-1]] == digest
+
+
+@pytest.mark.parametrize("said", ["", "0.3.36", ">=new", ">=0.3 <0.4", ">=0.3\nVersions: <0.4"])
+def test_versions_that_are_no_specifier_are_refused(said: str, tmp_path: Path) -> None:
+    folder = with_versions(tmp_path, f"Versions: {said}")
+    with pytest.raises(BadInput, match=r"0002-some\.patch: its `Versions:` is .*>=0\.3\.30,<0\.4"):
+        patches_for(folder, "0.3.36")
+
+
+def test_versions_in_the_diff_are_not_the_patchs_own(tmp_path: Path) -> None:
+    (tmp_path / "0001-a.patch").write_text(f"{HEAD}{NEW_FILE}Versions: <0.1\n")
+    assert [one.versions for one in load_patches(tmp_path)] == [""]
+
+
+def test_a_source_of_no_version_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="'latest' is no version of llama-cpp-python"):
+        patches_for(with_versions(tmp_path, "Versions: <1"), "latest")
+
+
+def test_complaints_leave_the_tree_as_it_was(tree: Path) -> None:
+    broken = patch(NEW_FILE + TWO_HUNKS.replace("-line 21", "-line 99"))
+    assert complaints(broken, tree)[0] == "sub/f.txt: hunk 2: @@ -19,5 +19,5 @@ some function"
+    assert not (tree / "new.txt").exists()
+    assert complaints(patch(TWO_HUNKS), tree) == ()
+    assert "LINE 21" in (tree / "sub" / "f.txt").read_text()

@@ -1,6 +1,7 @@
 """The finished wheel against the plan: each check refuses its fault and nothing else."""
 
 import dataclasses
+import hashlib
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,10 +10,13 @@ import pytest
 
 from hostwheel.build.evidence import write_symbols
 from hostwheel.build.product import Product, check_product, instructions, unpack_wheel
+from hostwheel.build.project import BUILD_INFO, SBOM, build_info
 from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
 from tests.plans import (
     AVX512,
+    BILL,
+    COMPILERS,
     LIB,
     PROOFS,
     link,
@@ -92,6 +96,11 @@ def changed(files: Mapping[str, bytes], member: str, old: str, new: str) -> dict
     return {**files, member: content}
 
 
+def speaking_of(plan: Plan, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The same files, built as it were for another plan."""
+    return {**files, BUILD_INFO: build_info(plan, COMPILERS, BILL)}
+
+
 def built(folder: Path, name: str, code: str = "", *flags: str, **how: str) -> dict[str, bytes]:
     """One library of the wheel, compiled anew with a fault."""
     library = link(folder / "fault" / name, code, *flags, **{"runpath": "$ORIGIN", **how})
@@ -136,6 +145,7 @@ def test_a_requirement_that_metadata_lacks_is_refused(
     tmp_path: Path, files: Mapping[str, bytes]
 ) -> None:
     plan = dataclasses.replace(PLAN, requires=("nvidia-cublas>=13,<14",))
+    files = speaking_of(plan, files)
     assert problems(tmp_path, files, plan) == ["METADATA does not require nvidia-cublas<14,>=13"]
     required = "Name: llama_cpp_python\nRequires-Dist: nvidia-cublas<14,>=13\n"
     metadata = f"{INFO}.dist-info/METADATA"
@@ -149,6 +159,7 @@ def test_a_requirement_that_metadata_lacks_is_refused(
     [
         *("lib/libllama.so", "include/llama.h", f"{INFO}.data/scripts/llama-cli"),
         *("llama_cpp/lib/cmake/ggml.cmake", "llama_cpp/old/libllama.so", "llama_cpp/lib/libx.a"),
+        *("llama_cpp/build-info.json", "llama_cpp/hostwheel/other.json"),
     ],
 )
 def test_a_file_that_nobody_planned_is_refused(
@@ -165,6 +176,30 @@ def test_a_wheel_without_one_of_its_libraries_is_refused(
 ) -> None:
     wheel = {name: content for name, content in files.items() if name != f"{LIB}/{library}"}
     assert f"{LIB}/{library} is missing" in problems(tmp_path, wheel)
+
+
+@pytest.mark.parametrize("name", [BUILD_INFO, f"{INFO}.dist-info/{SBOM}"])
+def test_a_wheel_that_does_not_speak_of_itself_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes], name: str
+) -> None:
+    wheel = {member: content for member, content in files.items() if member != name}
+    assert problems(tmp_path, wheel) == [f"{name} is missing"]
+
+
+def test_a_wheel_that_speaks_of_another_plan_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    other = "0" * 64
+    wheel = changed(files, BUILD_INFO, PLAN.hash, other)
+    assert problems(tmp_path, wheel) == [f"{BUILD_INFO} says plan {other}, it is {PLAN.hash}"]
+
+
+def test_a_wheel_with_another_sbom_than_it_says_is_refused(
+    tmp_path: Path, files: Mapping[str, bytes]
+) -> None:
+    wheel = changed(files, f"{INFO}.dist-info/{SBOM}", "CycloneDX", "SPDX")
+    (found,) = problems(tmp_path, wheel)
+    assert found.startswith(f"{BUILD_INFO} says SBOM {hashlib.sha256(BILL).hexdigest()}, it is ")
 
 
 @pytest.mark.parametrize("wrong", ["nvidia-cublas-cu12>=13,<14", "nvidia-cublas<13"])
@@ -272,7 +307,7 @@ def test_a_glibc_symbol_newer_than_the_host_is_refused(
 ) -> None:
     """D1, D3, D4: every program needs __libc_start_main@GLIBC_2.34."""
     old = dataclasses.replace(PLAN, host=dataclasses.replace(PLAN.host, glibc="2.17"))
-    assert problems(tmp_path, files, old) == [
+    assert problems(tmp_path, speaking_of(old, files), old) == [
         f"{tool} needs GLIBC_2.34, host x86-64-v3 has 2.17"
         for tool in ("llama-server", "llama-bench", "llama-quantize", "llama-tokenize")
     ]
@@ -287,7 +322,7 @@ def test_a_libstdcxx_symbol_newer_than_the_host_is_refused(
     assert problems(tmp_path, wheel) == []
     old = dataclasses.replace(PLAN, host=dataclasses.replace(PLAN.host, glibcxx="3.4.9"))
     (tmp_path / "old").mkdir()
-    assert problems(tmp_path / "old", wheel, old) == [
+    assert problems(tmp_path / "old", speaking_of(old, wheel), old) == [
         "libllama.so needs GLIBCXX_3.4.21, host x86-64-v3 has 3.4.9"
     ]
 

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from hostwheel.build.project import TEMPLATE, build_folder, write_project
-from hostwheel.facts import cpuid, guard
+from hostwheel.facts import cpuid, guard, inwheel
 from hostwheel.plan.plan import Plan
 from hostwheel.smoke.emulate import EMULATOR, emulated
-from tests.plans import need, plan_for, upstream_source
+from tests.plans import COMPILERS, need, plan_for, upstream_source
 
 PLAN = plan_for("cpu-avx2")
 CUDA = plan_for("a10g")
@@ -37,7 +37,7 @@ def src(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def project(src: Path, tmp_path: Path) -> Path:
-    write_project(PLAN, src, tmp_path / "project")
+    write_project(PLAN, src, tmp_path / "project", COMPILERS)
     return tmp_path / "project"
 
 
@@ -53,9 +53,12 @@ def names(folder: Path) -> set[str]:
 def test_the_project_holds_upstreams_python_and_licences_and_ours(project: Path) -> None:
     upstream = {"README.md", "LICENSE-llama-cpp-python", "LICENSE-llama.cpp", "LICENSE-linenoise"}
     package = {"__init__.py", "py.typed", "server/app.py"}
-    added = {"hostwheel/__init__.py", "hostwheel/cpuid.py", "hostwheel/guard.py"}
+    python = ("__init__.py", "__main__.py", "cpuid.py", "guard.py")
+    added = {f"hostwheel/{name}" for name in (*python, "build-info.json")}
     ours = {"pyproject.toml", "CMakeLists.txt", "guard.c", "guard_features.h", "tool.py.in"}
-    assert names(project) == upstream | ours | {f"llama_cpp/{name}" for name in package | added}
+    told = {"hostwheel.cdx.json"}
+    there = {f"llama_cpp/{name}" for name in package | added}
+    assert names(project) == upstream | ours | told | there
     assert (project / "CMakeLists.txt").read_bytes() == (TEMPLATE / "CMakeLists.txt").read_bytes()
 
 
@@ -63,7 +66,7 @@ def test_equal_files_keep_their_times(src: Path, project: Path) -> None:
     for path in project.rglob("*"):
         os.utime(path, (1, 1))
     (project / "guard.c").write_text("changed by hand")
-    write_project(PLAN, src, project)
+    write_project(PLAN, src, project, COMPILERS)
     newer = {
         path.name for path in project.rglob("*") if path.is_file() and path.stat().st_mtime > 1
     }
@@ -76,7 +79,7 @@ def test_files_of_an_earlier_plan_are_removed(src: Path, project: Path) -> None:
     (project / "llama_cpp" / "stale.py").write_text("")
     (project / "llama_cpp" / "lib").mkdir()
     (project / "llama_cpp" / "lib" / "libllama.so").write_text("")
-    write_project(PLAN, src, project)
+    write_project(PLAN, src, project, COMPILERS)
     assert names(project) == before
 
 
@@ -84,7 +87,7 @@ def test_the_version_and_requirements_of_the_plan_are_in_the_metadata(
     src: Path, tmp_path: Path
 ) -> None:
     """D9: the label is in METADATA from the start."""
-    write_project(CUDA, src, tmp_path)
+    write_project(CUDA, src, tmp_path, COMPILERS)
     metadata = tomllib.loads((tmp_path / "pyproject.toml").read_text())["project"]
     assert metadata == {
         "name": "llama_cpp_python",
@@ -115,6 +118,9 @@ def test_the_other_settings_of_the_build(project: Path) -> None:
     assert settings["build"]["targets"] == [*PLAN.libraries, *PLAN.tools]
     assert settings["install"] == {"components": ["hostwheel"], "strip": True}
     assert settings["wheel"]["license-files"] == ["LICENSE-*"]
+    assert settings["wheel"]["force-include"] == {
+        "hostwheel.cdx.json": "${SKBUILD_METADATA_DIR}/sboms/hostwheel.cdx.json"
+    }
 
 
 # The guard of the executables
@@ -122,7 +128,7 @@ def test_the_other_settings_of_the_build(project: Path) -> None:
 
 def guarded_program(src: Path, folder: Path, plan: Plan) -> Path:
     """A program with guard.c in it and a library below it."""
-    write_project(plan, src, folder)
+    write_project(plan, src, folder, COMPILERS)
     (folder / "main.c").write_text(MAIN)
     (folder / "early.c").write_text(LIBRARY)
     gcc = ("gcc", "-Wall", "-Wextra", "-Werror", "-O2")
@@ -227,33 +233,12 @@ def test_the_package_refuses_before_it_maps_anything(
     assert said.endswith("ImportError: " + refusal(brand, lacking) + "\n")
 
 
-def test_a_cuda_package_says_in_one_line_that_there_is_no_driver(src: Path, tmp_path: Path) -> None:
-    """B10: nobody has to guess why it is slow."""
-    write_project(dataclasses.replace(CUDA, features=()), src, tmp_path)
-    without = (
-        "import ctypes\n"
-        "def absent(name): raise OSError(name)\n"
-        "from llama_cpp.hostwheel import guard\n"
-        "ctypes.CDLL = absent\n"
-        "guard.note_missing_driver('1.0')\n"
-    )
-    (tmp_path / "llama_cpp" / "__init__.py").write_text("")
-    init = (tmp_path / "llama_cpp" / "hostwheel" / "__init__.py").read_text()
-    assert init.endswith("guard.note_missing_driver(VERSION)\n")
-    code, _, said = ran((sys.executable, "-c", without), tmp_path)
-    assert code == 0
-    assert said.splitlines()[-1] == (
-        "llama_cpp 1.0: no NVIDIA driver on this machine (libcuda.so.1 not found): "
-        "running on the CPU"
-    )
-
-
-def test_a_cpu_package_does_not_look_for_a_driver(project: Path) -> None:
+def test_a_cpu_package_looks_for_no_library_of_cuda_and_no_driver(project: Path) -> None:
     init = (project / "llama_cpp" / "hostwheel" / "__init__.py").read_text()
     assert init.endswith("guard.check_cpu(VERSION, FEATURES)\n")
 
 
-@pytest.mark.parametrize("module", [cpuid, guard], ids=["cpuid", "guard"])
+@pytest.mark.parametrize("module", [cpuid, guard, inwheel], ids=["cpuid", "guard", "inwheel"])
 def test_what_goes_into_the_package_is_python_3_8(module: object) -> None:
     ast.parse(Path(str(vars(module)["__file__"])).read_text(), feature_version=(3, 8))
 
@@ -261,6 +246,8 @@ def test_what_goes_into_the_package_is_python_3_8(module: object) -> None:
 @pytest.mark.skipif(not OLD_PYTHONS, reason="needs ~/.pyenv/versions/3.8*")
 def test_the_guard_runs_on_python_3_8(src: Path, tmp_path: Path) -> None:
     """The oldest that upstream's metadata allows."""
-    write_project(dataclasses.replace(PLAN, features=cpuid.Cpu().features), src, tmp_path)
+    write_project(
+        dataclasses.replace(PLAN, features=cpuid.Cpu().features), src, tmp_path, COMPILERS
+    )
     argv = (str(OLD_PYTHONS[0]), "-W", "error", "-c", "import llama_cpp")
     assert ran(argv, tmp_path) == (0, "mapped\n", "")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.build.patches import Patch
 from hostwheel.build.source import prepare, unpack
 from hostwheel.errors import BadInput
+from hostwheel.plan.patches import Patch
 
 TIME = 1_600_000_000
 Member = tuple[str, bytes | tarfile.TarInfo]

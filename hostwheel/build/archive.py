@@ -40,6 +40,7 @@ def write_archive(plan: Plan, wheel_root: Path, archive: Path) -> None:
     files = {
         **{f"{LIBRARY_FOLDER}/{path.name}": path.read_bytes() for path in elf_files(wheel_root)},
         **{f"licenses/{path.name}": path.read_bytes() for path in licences(wheel_root)},
+        **{f"sbom/{path.name}": path.read_bytes() for path in sboms(wheel_root)},
         "README.txt": readme(plan).encode(),
     }
     with (
@@ -59,6 +60,10 @@ def elf_files(wheel_root: Path) -> list[Path]:
 
 def licences(wheel_root: Path) -> list[Path]:
     return sorted(wheel_root.glob("*.dist-info/licenses/*"))
+
+
+def sboms(wheel_root: Path) -> list[Path]:
+    return sorted(wheel_root.glob("*.dist-info/sboms/*"))
 
 
 def add_file(tar: tarfile.TarFile, plan: Plan, name: str, content: bytes) -> None:

@@ -2,11 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-
-from filelock import FileLock, Timeout
 
 from hostwheel.build.archive import write_archive
 from hostwheel.build.clock import Clock
@@ -14,9 +10,12 @@ from hostwheel.build.cmake import check_configured, read_configured
 from hostwheel.build.engine import build_wheel
 from hostwheel.build.evidence import Compiled, Machine, record, write_json, write_symbols
 from hostwheel.build.folders import put, sibling, writing
+from hostwheel.build.lock import locked
 from hostwheel.build.product import Product, check_product, unpack_wheel
 from hostwheel.build.project import build_folder, project_folder, write_project
-from hostwheel.build.source import Prepared, fetch, load_patches, prepare
+from hostwheel.build.sbom import Compilers
+from hostwheel.build.source import Prepared, fetch, prepare
+from hostwheel.build.steps import read_steps
 from hostwheel.build.toolchain import (
     Compiler,
     check_host_compiler,
@@ -24,9 +23,9 @@ from hostwheel.build.toolchain import (
     host_compiler,
     install_locked,
 )
-from hostwheel.errors import MachineLacks
 from hostwheel.plan.data import Data
 from hostwheel.plan.defines import ROOT, toolkit_root, tree
+from hostwheel.plan.patches import patches_for
 from hostwheel.plan.plan import Plan
 
 
@@ -37,7 +36,8 @@ def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> 
     end, and only by a product that passed every check.
     """
     clock = Clock()
-    out.mkdir(parents=True, exist_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
     compiler = host_compiler(plan.engine.environment["PATH"])
     with locked(ROOT, plan.recipe):
         with clock.step("source"):
@@ -45,33 +45,11 @@ def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> 
         with clock.step("tools"):
             machine = prepare_tools(plan, data, compiler)
         with clock.step("compile"):
-            compiled = compile_wheel(plan, prepared, fresh_log(out))
+            compiled = compile_wheel(plan, prepared, machine, fresh_log(out))
         with clock.step("check"):
             product = checked(plan, compiled)
         with clock.step("package"):
             return finish(plan, machine, compiled, product, clock, out)
-
-
-@contextmanager
-def locked(root: Path, recipe: str) -> Iterator[None]:
-    """One build at a time below `root`. The kernel lets go of the lock when we die."""
-    holder = root / "lock.holder"
-    with writing(root):
-        root.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(root / "lock")
-    try:
-        lock.acquire(blocking=False)
-    except Timeout:
-        who = holder.read_text().strip() if holder.is_file() else "another build"
-        raise MachineLacks(f"{root} is in use by {who}; wait for it to end") from None
-    except PermissionError as error:
-        raise MachineLacks(f"{error.filename} belongs to another user: remove {root}") from None
-    with lock:
-        holder.write_text(f"process {os.getpid()}, building {recipe}\n")
-        try:
-            yield
-        finally:
-            holder.unlink(missing_ok=True)
 
 
 def fresh_log(out: Path) -> Path:
@@ -83,7 +61,8 @@ def fresh_log(out: Path) -> Path:
 def prepare_source(plan: Plan, data: Data, archive: Path | None) -> Prepared:
     fetched = fetch(plan.source.url, plan.source.sha256, cache_folder(), given=archive)
     upstream = f"llama-cpp-python {plan.source.version}"
-    return prepare(fetched, load_patches(data.patches), tree(plan.source), upstream=upstream)
+    patches = patches_for(data.patches, plan.source.version)
+    return prepare(fetched, patches, tree(plan.source), upstream=upstream)
 
 
 def cache_folder() -> Path:
@@ -102,25 +81,38 @@ def prepare_tools(plan: Plan, data: Data, compiler: Compiler) -> Machine:
     return Machine(compiler=compiler, toolkit=toolkit)
 
 
-def compile_wheel(plan: Plan, prepared: Prepared, log: Path) -> Compiled:
+def compilers(machine: Machine) -> Compilers:
+    packages = machine.toolkit.packages if machine.toolkit else {}
+    return Compilers(gcc=machine.compiler.version_text, cuda=packages)
+
+
+def compile_wheel(plan: Plan, prepared: Prepared, machine: Machine, log: Path) -> Compiled:
     project = project_folder(plan)
     stage = sibling(project, "stage")
     with writing(stage):
         stage.mkdir(parents=True)
-        write_project(plan, prepared.src, project)
+        since_ns = stage.stat().st_mtime_ns
+        write_project(plan, prepared.src, project, compilers(machine))
     # Configured afresh each time: CMake names an unused variable only when it is new to its cache.
     (build_folder(plan) / "CMakeCache.txt").unlink(missing_ok=True)
-    wheel, cache = build_wheel(plan, project, stage, log)
+    with writing(log.parent):
+        wheel, cache = build_wheel(plan, project, stage, log)
     said = log.read_text(encoding="utf-8", errors="replace")
-    return Compiled(wheel=wheel, configured=read_configured(build_folder(plan), said), cache=cache)
+    return Compiled(
+        wheel=wheel,
+        configured=read_configured(build_folder(plan), said),
+        cache=cache,
+        steps=read_steps(build_folder(plan), since_ns=since_ns),
+    )
 
 
 def checked(plan: Plan, compiled: Compiled) -> Product:
     """PLAN001, PLAN002, and the finished files against the plan."""
     check_configured(plan, compiled.configured)
     stage = compiled.wheel.parent
-    product = unpack_wheel(compiled.wheel, stage / "unpacked", stage / "symbols")
-    write_symbols(product, build_folder(plan) / "bin")
+    with writing(stage):
+        product = unpack_wheel(compiled.wheel, stage / "unpacked", stage / "symbols")
+        write_symbols(product, build_folder(plan) / "bin")
     check_product(plan, product)
     return product
 
@@ -140,7 +132,9 @@ def finish(
         shutil.copyfile(compiled.wheel, fresh / plan.wheel)
         write_archive(plan, product.root, fresh / plan.archive)
         symbols = sibling(out / "symbols", "new")
-        shutil.copytree(product.symbols, symbols)
+        symbols.mkdir()
+        for symbol_map in product.symbols.iterdir():  # copytree's own errors do not say why
+            shutil.copyfile(symbol_map, symbols / symbol_map.name)
         evidence = record(plan, machine, compiled, clock, fresh)
         put(symbols, out / "symbols")
         put(fresh, out / "dist")

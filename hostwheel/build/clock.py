@@ -1,6 +1,7 @@
 """What each step of a build cost."""
 
 import resource
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -24,12 +25,13 @@ class Clock:
 
     @contextmanager
     def step(self, name: str) -> Iterator[None]:
-        print(f"== {name}", flush=True)
+        print(f"== {name}", file=sys.stderr, flush=True)
         wall, cpu = time.monotonic(), cpu_seconds()
         yield
         took = Step(name=name, wall=time.monotonic() - wall, cpu=cpu_seconds() - cpu)
         self.steps.append(took)
-        print(f"== {name}: {took.wall:.1f} s ({took.cpu:.1f} s of CPU)", flush=True)
+        cost = f"{took.wall:.1f} s ({took.cpu:.1f} s of CPU)"
+        print(f"== {name}: {cost}", file=sys.stderr, flush=True)
 
 
 def cpu_seconds() -> float:

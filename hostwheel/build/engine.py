@@ -10,13 +10,18 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
+from hostwheel.build.progress import watching
+from hostwheel.build.project import build_folder
+from hostwheel.build.steps import last_costs
 from hostwheel.errors import MachineLacks, Refused, StepFailed
 from hostwheel.plan.plan import Plan
-from hostwheel.run import capture, live
+from hostwheel.run import capture, indented, live, start
 
-BYTES_PER_JOB = 2 << 30  # what an nvcc of a FlashAttention template has been seen to take
+BYTES_PER_JOB = 1 << 30  # a g++ of llama-server's biggest files takes a little less
+BYTES_PER_CUDA_JOB = 2 << 30  # what an nvcc of a FlashAttention template has been seen to take
 KILLED = re.compile(r"Killed|out of memory|signal:? 9\b|SIGKILL")
 
 
@@ -30,9 +35,28 @@ def environment(plan: Plan, ours: Mapping[str, str]) -> dict[str, str]:
     return passed | dict(plan.engine.environment)
 
 
-def jobs(cpus: int, available_bytes: int) -> int:
-    """How many compilers may run at once: bounded by cores and by memory, at least one."""
-    return max(1, min(cpus, available_bytes // BYTES_PER_JOB))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Jobs:
+    """How many compilers may run at once, and how many nvcc among them."""
+
+    every: int
+    cuda: int
+
+    def environment(self) -> dict[str, str]:
+        """For cmake --build, and for the project's job pool of nvcc."""
+        return {
+            "CMAKE_BUILD_PARALLEL_LEVEL": str(self.every),
+            "HOSTWHEEL_CUDA_JOBS": str(self.cuda),
+        }
+
+
+def jobs(cpus: int, available_bytes: int) -> Jobs:
+    """Bounded by cores and, each kind by itself, by memory; at least one of each."""
+
+    def fitting(bytes_per_job: int) -> int:
+        return max(1, min(cpus, available_bytes // bytes_per_job))
+
+    return Jobs(every=fitting(BYTES_PER_JOB), cuda=fitting(BYTES_PER_CUDA_JOB))
 
 
 def available_memory() -> int:
@@ -44,19 +68,20 @@ def available_memory() -> int:
 
 
 def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, dict[str, int]]:
-    """Run scikit-build-core on `project`; return the wheel in `stage` and sccache's counts."""
+    """Run scikit-build-core on `project`; return the wheel in `stage` and sccache's counts.
+
+    The estimate of the remaining time is from the `build.json` beside `log`, if there is one.
+    """
     count = jobs(len(os.sched_getaffinity(0)), available_memory())
-    env = environment(plan, os.environ) | {"CMAKE_BUILD_PARALLEL_LEVEL": str(count)}
+    env = environment(plan, os.environ) | count.environment()
     tags = f"py3-none-{plan.platform_tag}"  # scikit-build-core takes these on the command line only
     argv = (
         *(sys.executable, "-m", "build", "--wheel", "--no-isolation"),
         *("--config-setting", f"wheel.tags={tags}", "--outdir", str(stage), str(project)),
     )
+    costs = last_costs(build_folder(plan), log.with_name("build.json"))
     with compiler_cache(env) as cached_env:
-        try:
-            live(argv, env=cached_env, log=log)
-        except StepFailed as error:
-            raise explained(error, log.read_text(encoding="utf-8"), count) from None
+        compile_all(argv, cached_env, log, costs, count.cuda if plan.cuda else count.every)
         counts = cache_counts(cached_env)
     wheels = list(stage.glob("*.whl"))
     if len(wheels) != 1:
@@ -64,16 +89,40 @@ def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path
     return wheels[0], counts
 
 
+def compile_all(
+    argv: tuple[str, ...],
+    env: Mapping[str, str],
+    log: Path,
+    costs: Mapping[str, float],
+    count: int,
+) -> None:
+    with watching(costs) as watcher:
+        try:
+            live(argv, env=env, log=log, show=watcher.show)
+        except StepFailed as error:
+            unseen = watcher.unseen()
+            failed = StepFailed(f"{error}\n{indented(unseen)}" if unseen else str(error))
+            raise explained(failed, watcher.failures.reason(), count) from None
+
+
 def explained(error: StepFailed, said: str, count: int) -> Exception:
-    """A failed build by who has to act."""
+    """A failed build by who has to act. `count`: how many of the biggest compilers ran at once."""
     if "No space left on device" in said:
         return MachineLacks(f"the disk is full; make room and run again to go on\n{error}")
     if KILLED.search(said):
         return MachineLacks(
-            f"a compiler was killed, most likely out of memory with {count} jobs at once; "
-            f"free some, or limit the cores (taskset -c 0 hostwheel build …)\n{error}"
+            f"a compiler was killed, most likely out of memory with {count} at once; "
+            f"{advice(count)}\n{error}"
         )
     return error
+
+
+def advice(count: int) -> str:
+    if count == 1:
+        return "free some memory and run again to go on"
+    fewer = count // 2
+    cores = ",".join(str(core) for core in sorted(os.sched_getaffinity(0))[:fewer])
+    return f"free some, or try {fewer} at once: taskset -c {cores} hostwheel build …"
 
 
 @contextmanager
@@ -92,23 +141,13 @@ def compiler_cache(env: Mapping[str, str]) -> Iterator[dict[str, str]]:
             server.wait()
 
 
-def start_server(env: Mapping[str, str], log: Path) -> subprocess.Popen[bytes]:
+def start_server(env: Mapping[str, str], log: Path) -> "subprocess.Popen[str]":
     as_server = dict(env) | {"SCCACHE_START_SERVER": "1", "SCCACHE_NO_DAEMON": "1"}
     with log.open("wb") as sink:
-        try:
-            return subprocess.Popen(
-                ["sccache"],
-                env=as_server,
-                stdin=subprocess.DEVNULL,
-                stdout=sink,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
-        except FileNotFoundError:
-            raise MachineLacks(f"no sccache on the build's PATH ({env.get('PATH')})") from None
+        return start(("sccache",), env=as_server, stdout=sink)
 
 
-def wait_for(socket: Path, server: subprocess.Popen[bytes], log: Path, seconds: float = 30) -> None:
+def wait_for(socket: Path, server: "subprocess.Popen[str]", log: Path, seconds: float = 30) -> None:
     deadline = time.monotonic() + seconds
     while not socket.exists():
         if server.poll() is not None or time.monotonic() > deadline:

@@ -11,9 +11,10 @@ from hostwheel.artifact.symbols import read_symbol_map, write_symbol_map
 from hostwheel.build.clock import Clock
 from hostwheel.build.cmake import Configured
 from hostwheel.build.product import Product, build_id, sha256
+from hostwheel.build.steps import CompileStep
 from hostwheel.build.toolchain import Compiler, Toolkit
 from hostwheel.errors import Refused
-from hostwheel.plan.plan import Plan
+from hostwheel.plan.plan import Plan, plain
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,11 +27,12 @@ class Machine:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Compiled:
-    """The wheel as scikit-build-core left it, and what CMake and sccache said on the way."""
+    """The wheel as scikit-build-core left it; what CMake, sccache and ninja said on the way."""
 
     wheel: Path
     configured: Configured
     cache: Mapping[str, int]
+    steps: tuple[CompileStep, ...]
 
 
 def write_symbols(product: Product, built: Path) -> None:
@@ -71,6 +73,7 @@ def record(
             {"name": step.name, "wall": round(step.wall, 2), "cpu": round(step.cpu, 2)}
             for step in clock.steps
         ],
+        "compile_steps": [plain(step) for step in compiled.steps],
         "cmake_cache": dict(compiled.configured.cache),
         "compile_commands": commands,
     }

@@ -1,6 +1,7 @@
 """The finished wheel, held against the plan: nothing is taken from what was asked for."""
 
 import hashlib
+import json
 import zipfile
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -14,9 +15,9 @@ from hostwheel.artifact.binary import Binary, is_elf, read_binary
 from hostwheel.artifact.disasm import beyond, used_features
 from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.artifact.symbols import load_symbol_map
+from hostwheel.build.project import BUILD_INFO, SBOM, cuda_libraries
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
-from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.facts.dispatched import is_dispatched
 from hostwheel.plan.plan import Plan
 
@@ -81,6 +82,7 @@ def check_product(plan: Plan, product: Product) -> None:
     problems = [
         *names(plan, product),
         *members(plan, product),
+        *told(plan, product),
         *libraries(plan, binaries),
         *instructions(plan, product),
         *machine_code(plan, product),
@@ -109,12 +111,13 @@ def names(plan: Plan, product: Product) -> Iterator[str]:
 
 
 def members(plan: Plan, product: Product) -> Iterator[str]:
-    """Every planned program and library once, Python files, dist-info, and nothing else."""
+    """Every planned program, library and record once, Python, dist-info, and nothing else."""
     base = f"llama_cpp_python-{plan.version}"
     planned = {
         *(f"llama_cpp/lib/lib{library}.so" for library in plan.libraries),
         *(f"llama_cpp/lib/{tool}" for tool in plan.tools),
         *(f"{base}.data/scripts/{tool}" for tool in plan.tools),
+        *(BUILD_INFO, f"{base}.dist-info/{SBOM}"),
     }
     for name in sorted(planned - product.members.keys()):
         yield f"{name} is missing"
@@ -126,6 +129,18 @@ def members(plan: Plan, product: Product) -> Iterator[str]:
 
 def is_python(name: str) -> bool:
     return name.startswith("llama_cpp/") and name.endswith((".py", "/py.typed"))
+
+
+def told(plan: Plan, product: Product) -> Iterator[str]:
+    """build-info.json speaks of this plan and of the SBOM that lies in the wheel."""
+    bill = product.members.get(f"llama_cpp_python-{plan.version}.dist-info/{SBOM}")
+    if bill is None or BUILD_INFO not in product.members:
+        return  # `members` says so
+    info = json.loads((product.root / BUILD_INFO).read_text(encoding="utf-8"))
+    said = {"plan": info["plan_hash"], "SBOM": info["sbom"]["sha256"]}
+    for name, actual in {"plan": plan.hash, "SBOM": bill}.items():
+        if said[name] != actual:
+            yield f"{BUILD_INFO} says {name} {said[name]}, it is {actual}"
 
 
 def twins(product: Product) -> Iterator[str]:
@@ -154,13 +169,6 @@ def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
             found = binary.versions.get(prefix, "0")
             if key(found) > key(floor):
                 yield f"{name} needs {prefix}_{found}, host {plan.host.name} has {floor}"
-
-
-def cuda_libraries(plan: Plan) -> tuple[str, ...]:
-    if plan.cuda is None:
-        return ()
-    major = TOOLKITS[plan.cuda.release].soname
-    return (f"libcudart.so.{major}", f"libcublas.so.{major}")
 
 
 def key(version: str) -> tuple[int, ...]:

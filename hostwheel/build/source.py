@@ -10,10 +10,11 @@ from pathlib import Path, PurePosixPath
 
 from hostwheel.build.download import digest, fetch
 from hostwheel.build.folders import is_intact, put, sibling, write_stamp, writing
-from hostwheel.build.patches import Patch, apply_patches, load_patches
+from hostwheel.build.patches import apply_patches
 from hostwheel.errors import BadInput
+from hostwheel.plan.patches import Patch
 
-__all__ = ["Patch", "Prepared", "apply_patches", "fetch", "load_patches", "prepare", "unpack"]
+__all__ = ["Prepared", "fetch", "prepare", "unpack"]
 
 LIMIT_BYTES = 2 << 30
 BLOCK = tarfile.BLOCKSIZE

@@ -11,7 +11,7 @@ from hostwheel import __version__
 from hostwheel.facts import isa
 from hostwheel.facts.cuda import TOOLKITS, Toolkit, machine_code_for
 from hostwheel.facts.host import Host
-from hostwheel.plan.defines import ROOT, TOOLS, defines, libraries, toolkit_root
+from hostwheel.plan.defines import ROOT, TOOLS, defines, libraries, toolkit_root, tree
 from hostwheel.plan.recipe import Recipe, Source
 
 # Variables that the build takes from the user's environment. None may change the bytes.
@@ -134,7 +134,7 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
         requires=cuda_requirements(toolkit),
         wheel=f"llama_cpp_python-{version}-py3-none-{platform_tag}.whl",
         archive=f"llama-server-{source.version}-{label}-linux-x86_64.tar.gz",
-        engine=local_engine(source, toolkit),
+        engine=local_engine(recipe, toolkit),
     )
 
 
@@ -187,7 +187,7 @@ def cuda_requirements(toolkit: Toolkit | None) -> tuple[str, ...]:
     return (f"nvidia-cuda-runtime{span}", f"nvidia-cublas{span}")
 
 
-def local_engine(source: Source, toolkit: Toolkit | None) -> Engine:
+def local_engine(recipe: Recipe, toolkit: Toolkit | None) -> Engine:
     """This machine's g++, and tools and toolkit from the registry. Nothing else is on the PATH."""
     build_tools = ROOT / "build-tools"
     return Engine(
@@ -200,8 +200,11 @@ def local_engine(source: Source, toolkit: Toolkit | None) -> Engine:
             "PYTHONNOUSERSITE": "1",
             "LC_ALL": "C.UTF-8",
             "TZ": "UTC",
-            "SOURCE_DATE_EPOCH": str(source.epoch),
+            "SOURCE_DATE_EPOCH": str(recipe.source.epoch),
             "GIT_CEILING_DIRECTORIES": str(ROOT),
+            "SCCACHE_BASEDIRS": str(
+                tree(recipe.source) / "build" / recipe.name
+            ),  # shared by recipes
             "CC": "/usr/bin/gcc",
             "CXX": "/usr/bin/g++",
             **(cuda_environment(toolkit) if toolkit else {}),

@@ -9,7 +9,7 @@ from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.facts.host import Cpu, Gpu, Host
 from hostwheel.plan.table import Table, near, read_table
 
-RECIPE_KEYS = ("host", "cuda", "source", "variants", "draft")
+RECIPE_KEYS = ("host", "cuda", "source", "variants", "everything", "draft")
 VERSION = r"\d+(\.\d+)+"
 
 
@@ -29,8 +29,9 @@ class Recipe:
     """What to build for which host.
 
     `cuda` is a toolkit release ("13.0") or None for a CPU build. `variants` builds every CPU
-    variant of ggml, the best of which is taken when the program starts. `draft` leaves out
-    FlashAttention and device-code optimisation: for tests, never to be shipped.
+    variant of ggml, the best of which is taken when the program starts. `everything` compiles
+    as upstream does, file by file, GPU kernels included that the host cannot reach. `draft`
+    leaves out FlashAttention and device-code optimisation: for tests, never to be shipped.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Recipe:
     source: Source
     cuda: str | None
     variants: bool
+    everything: bool
     draft: bool
 
 
@@ -59,6 +61,7 @@ def load_recipe(wanted: str, recipes: Path) -> Recipe:
         source=load_source(table, recipes),
         cuda=cuda,
         variants=table.get("variants", bool) or False,
+        everything=table.get("everything", bool) or False,
         draft=table.get("draft", bool) or False,
     )
     check_gpu(recipe, table)
