@@ -14,6 +14,7 @@ from rich.console import Console
 from hostwheel import __version__
 from hostwheel.build.build import build
 from hostwheel.build.report import write_report
+from hostwheel.build.reproducible import check_reproducible
 from hostwheel.bump.planned import planned_by
 from hostwheel.bump.registry import INDEX
 from hostwheel.bump.request import Request, answer, pin
@@ -104,6 +105,11 @@ def add_build(commands: Commands) -> None:
     made.add_argument(
         "--report", action="store_true", help="only draw where the time of the last build went"
     )
+    made.add_argument(
+        "--check-reproducible",
+        action="store_true",
+        help="build twice, the second time from nothing, and compare byte by byte",
+    )
     made.set_defaults(run=run_build)
 
 
@@ -155,7 +161,8 @@ def run_build(arguments: argparse.Namespace) -> int:
     if arguments.report:
         print(write_report(out))
         return 0
-    wheel = build(plan, data, out, archive=arguments.archive)
+    make = check_reproducible if arguments.check_reproducible else build
+    wheel = make(plan, data, out, archive=arguments.archive)
     print((out / "build.json").read_text() if arguments.json else wheel)
     return 0
 

@@ -55,3 +55,13 @@ def a10g_draft(tmp_path_factory: pytest.TempPathFactory) -> Built:
 @pytest.fixture(scope="session")
 def a10g_draft_installed(a10g_draft: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
     return install(a10g_draft.wheel, tmp_path_factory.mktemp("a10g-draft-installed"))
+
+
+@pytest.fixture(scope="session")
+def cpu_any(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    return build("cpu-any", tmp_path_factory.mktemp("cpu-any"))
+
+
+@pytest.fixture(scope="session")
+def cpu_any_installed(cpu_any: Built, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    return install(cpu_any.wheel, tmp_path_factory.mktemp("cpu-any-installed"))

@@ -1,48 +1,32 @@
 """What a new upstream version changes: each kind is found, and a harmless twin is let through."""
 
 import io
-from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from hostwheel.bump.bump import Bump, bump
+from hostwheel.bump.bump import bump
 from hostwheel.bump.finding import Finding
 from hostwheel.bump.show import show_bump
+from hostwheel.bump.targets import compare_targets
 from hostwheel.errors import BadInput
-from hostwheel.plan.patches import Patch
 from tests.upstreams import (
-    BINDING,
     CPU,
     CUDA,
-    CUDA_CODE,
-    FORWARDS,
+    EXAMPLES,
     GGML,
     GGML_SRC,
-    LLAMA_H,
     PLANNED,
     SERVER,
     TOP,
     archive,
+    compared,
+    patch,
+    told,
 )
 
-Changes = Mapping[str, tuple[str, str]]
 FITS = "--- a/llama_cpp/__init__.py\n+++ b/llama_cpp/__init__.py\n@@ -1 +1,2 @@\n+#\n from .llama"
-DRIVER = "--- /dev/null\n+++ b/driver.cpp\n@@ -0,0 +1 @@\n" + FORWARDS
-
-
-def patch(diff: str = DRIVER, name: str = "0001-driver.patch", versions: str = "") -> Patch:
-    return Patch(name=name, text=diff, sha256="0", versions=versions)
-
-
-def compared(folder: Path, changes: Changes, *patches: Patch) -> Bump:
-    new, old = archive(folder, "1.1", changes), archive(folder, "1.0")
-    return bump("1.1", new, old, patches or (patch(),), PLANNED)
-
-
-def told(found: Bump) -> list[tuple[str, str, bool]]:
-    return [(finding.area, finding.name, finding.unplanned) for finding in found.findings]
 
 
 def test_nothing_changed_is_nothing_found(tmp_path: Path) -> None:
@@ -92,6 +76,11 @@ def test_what_is_no_new_option_is_not_taken_for_one(new: str, tmp_path: Path) ->
     assert compared(tmp_path, {GGML: (LOUD, new)}).findings == ()
 
 
+def test_an_option_of_what_is_never_built_is_not_reported(tmp_path: Path) -> None:
+    added = ("add_executable(example x.cpp)\n", "option(LLAMA_EXAMPLE x ON)\n")
+    assert compared(tmp_path, {EXAMPLES: added}).findings == ()
+
+
 def option(name: str) -> str:
     return f'option({name} "made up"\n    OFF) # {name}\n'
 
@@ -125,6 +114,7 @@ def test_the_default_of_a_planned_option_does_not_matter(tmp_path: Path) -> None
         (CUDA, "-use_fast_math", "-use_fast_math --new", "flags of nvcc"),
         (CPU, "-mavx2", "-mavx2 -mnew", "x86 flags"),
         (CPU, "if (GGML_AVX2)", "if (GGML_AVX2 OR GGML_X)", "x86 flags"),
+        (CPU, "if (MSVC)", "if (MSVC OR GGML_X)", "x86 flags"),
         (GGML, "NOT GGML_NATIVE_DEFAULT", "GGML_X", "native by default"),
         (GGML, "set(GGML_NATIVE_DEFAULT ON)", "", "native by default"),
         (GGML_SRC, "variant(none SSE42)", "variant(none AVX)", "x86 variants"),
@@ -145,6 +135,7 @@ def test_a_rewritten_rule_is_shown_as_a_diff(
         (CUDA, "    list(APPEND", "  list(APPEND"),
         (CUDA, "building for", "compiling for"),
         (CPU, "-mcpu=native", "-mcpu=other"),
+        (CPU, "/arch:AVX", "/arch:AVX2"),
         (CPU, "x86.c", "x86.c more.c"),
     ],
 )
@@ -208,6 +199,14 @@ def test_a_shipped_target_that_is_gone_is_unplanned(tmp_path: Path) -> None:
     assert told(gone) == [("target", "server-context", False)]
 
 
+def test_what_we_ship_has_to_be_there_whatever_was_before() -> None:
+    there = dict.fromkeys(PLANNED.shipped, "shared library")
+    assert not any(finding.unplanned for finding in compare_targets({}, there, PLANNED))
+    del there["mtmd"]
+    missing = [one.name for one in compare_targets(there, there, PLANNED) if one.unplanned]
+    assert missing == ["mtmd"]
+
+
 def test_a_static_library_that_became_shared_has_to_be_shipped(tmp_path: Path) -> None:
     found = compared(tmp_path, {SERVER: ("STATIC ", "")})
     assert told(found) == [("target", "server-context", True)]
@@ -218,41 +217,6 @@ def test_a_new_cpu_variant_has_to_be_shipped(tmp_path: Path) -> None:
     more = "ggml_add_cpu_backend_variant(none SSE42)\n"
     found = compared(tmp_path, {GGML_SRC: (more, more + more.replace("none", "zen9"))})
     assert ("target", "ggml-cpu-zen9", True) in told(found)
-
-
-def test_a_bound_function_that_no_header_exports_is_unplanned(tmp_path: Path) -> None:
-    bound = '@ctypes_function("llama_free"'
-    found = compared(tmp_path, {BINDING: (bound, '@ctypes_function("llama_gone"')})
-    assert told(found) == [("symbol", "llama_gone", True)]
-    for exported in ("llama_old", "llama_older", "llama_log"):
-        fine = compared(tmp_path, {BINDING: (bound, f'@ctypes_function("{exported}"')})
-        assert fine.findings == ()
-
-
-def test_a_commented_or_removed_declaration_exports_nothing(tmp_path: Path) -> None:
-    found = compared(tmp_path, {LLAMA_H: ("LLAMA_API void llama_free(", "// void llama_free(")})
-    assert told(found) == [("symbol", "llama_free", True)]
-
-
-def test_a_function_that_the_binding_lacks_is_told_but_planned(tmp_path: Path) -> None:
-    first = "LLAMA_API void llama_free"
-    found = compared(tmp_path, {LLAMA_H: (first, f"LLAMA_API int\n llama_new (void);\n{first}")})
-    assert told(found) == [("symbol", "llama_new", False)]
-    assert found.unplanned == 0
-
-
-def test_a_driver_function_that_no_patch_forwards_is_unplanned(tmp_path: Path) -> None:
-    call = "CHECK(cuMemMap(1));"
-    found = compared(tmp_path, {CUDA_CODE: (call, f"{call} cuMemNew (2);")})
-    assert told(found) == [("driver", "cuMemNew", True)]
-    forwards = patch(DRIVER.replace("+1 @@", "+1,2 @@") + FORWARDS.replace("cuMemMap", "cuMemNew"))
-    fine = compared(tmp_path, {CUDA_CODE: (call, f"{call} cuMemNew (2);")}, forwards)
-    assert (fine.findings, fine.patched) == ((), True)
-
-
-def test_a_driver_function_that_is_not_called_any_more_is_told(tmp_path: Path) -> None:
-    found = compared(tmp_path, {CUDA_CODE: ("CHECK(cuMemMap(1));", "")})
-    assert told(found) == [("driver", "cuMemMap", False)]
 
 
 def test_every_patch_that_does_not_apply_is_named_with_file_and_hunk(tmp_path: Path) -> None:

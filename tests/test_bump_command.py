@@ -104,6 +104,8 @@ def test_a_version_is_found_compared_and_pinned(
     }
     assert main([*argv, "--write"]) == 2
     assert "pins 1.1 already" in capsys.readouterr().err
+    assert main(["bump", "v1.1", *argv[2:], "--write"]) == 2
+    assert "pins 1.1 already" in capsys.readouterr().err
 
 
 def test_an_unplanned_change_is_exit_1_but_may_be_pinned(

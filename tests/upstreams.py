@@ -7,7 +7,9 @@ import zlib
 from collections.abc import Mapping
 from pathlib import Path
 
+from hostwheel.bump.bump import Bump, bump
 from hostwheel.bump.planned import Planned, ours, planned_by
+from hostwheel.plan.patches import Patch
 from hostwheel.plan.recipe import recipe_names
 from tests.plans import ROOT, plan_for
 
@@ -17,6 +19,7 @@ GGML_SRC = f"{TOP}ggml/src/CMakeLists.txt"
 CPU = f"{TOP}ggml/src/ggml-cpu/CMakeLists.txt"
 CUDA = f"{TOP}ggml/src/ggml-cuda/CMakeLists.txt"
 CUDA_CODE = f"{TOP}ggml/src/ggml-cuda/common.cu"
+EXAMPLES = f"{TOP}examples/CMakeLists.txt"
 SERVER = f"{TOP}tools/server/CMakeLists.txt"
 LLAMA_H = f"{TOP}include/llama.h"
 BINDING = "llama_cpp/llama_cpp.py"
@@ -57,6 +60,11 @@ elseif (GGML_SYSTEM_ARCH STREQUAL "x86")
     if (GGML_AVX2)
         list(APPEND ARCH_FLAGS -mavx2)
     endif()
+    if (MSVC)
+        list(APPEND ARCH_FLAGS /arch:AVX)
+    else()
+        list(APPEND ARCH_FLAGS -mavx)
+    endif()
 endif()
 """,
     CUDA: """\
@@ -74,6 +82,7 @@ target_link_libraries(ggml-cuda PRIVATE CUDA::cudart)
 const char * t = "cuCtxDestroy(";
 void f() { CHECK(cuMemMap(1)); }
 """,
+    EXAMPLES: "add_executable(example x.cpp)\n",
     SERVER: """\
 set(TARGET server-context)
 add_library(${TARGET} STATIC server.cpp)
@@ -90,9 +99,11 @@ LLAMA_API FORMAT(2, 3) void llama_log(int level, const char * text);
     BINDING: '@ctypes_function("llama_free", [x], None)\ndef llama_free(ctx, /): ...\n',
 }
 FORWARDS = "+FORWARD(cuMemMap, (int x), (x))\n"
+DRIVER = "--- /dev/null\n+++ b/driver.cpp\n@@ -0,0 +1 @@\n" + FORWARDS
+Changes = Mapping[str, tuple[str, str]]
 
 
-def texts(version: str, changes: Mapping[str, tuple[str, str]]) -> Mapping[str, str]:
+def texts(version: str, changes: Changes) -> Mapping[str, str]:
     """The files of a version; each change replaces an old text, which has to be there, by a new."""
     made = {
         **TEXTS,
@@ -115,7 +126,7 @@ def git_files() -> Mapping[str, bytes]:
 def archive(
     folder: Path,
     version: str,
-    changes: Mapping[str, tuple[str, str]] | None = None,
+    changes: Changes | None = None,
     git: Mapping[str, bytes] | None = None,
 ) -> Path:
     """llama_cpp_python-VERSION.tar.gz in `folder`; `git` are the files of its .git."""
@@ -127,3 +138,16 @@ def archive(
             member.size, member.mtime = len(content), EPOCH + 7
             tar.addfile(member, io.BytesIO(content))
     return path
+
+
+def patch(diff: str = DRIVER, name: str = "0001-driver.patch", versions: str = "") -> Patch:
+    return Patch(name=name, text=diff, sha256="0", versions=versions)
+
+
+def compared(folder: Path, changes: Changes, *patches: Patch) -> Bump:
+    new, old = archive(folder, "1.1", changes), archive(folder, "1.0")
+    return bump("1.1", new, old, patches or (patch(),), PLANNED)
+
+
+def told(found: Bump) -> list[tuple[str, str, bool]]:
+    return [(finding.area, finding.name, finding.unplanned) for finding in found.findings]

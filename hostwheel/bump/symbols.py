@@ -9,7 +9,7 @@ from hostwheel.bump.finding import Finding
 from hostwheel.errors import BadInput
 
 HEADERS = ("include/*.h", "ggml/include/*.h", "tools/mtmd/mtmd.h", "tools/mtmd/mtmd-helper.h")
-BOUND_HEADERS = ("llama.h", "mtmd.h", "mtmd-helper.h")
+TOLD = ("llama.h", "ggml.h", "mtmd.h", "mtmd-helper.h")  # whose new functions are listed
 COMMENT = re.compile(r'//[^\n]*|/\*.*?\*/|("(?:[^"\\\n]|\\.)*")', re.DOTALL)
 DEPRECATED = re.compile(r"\bDEPRECATED\(")  # around a declaration, or behind its LLAMA_API
 DIRECTIVE = re.compile(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", re.MULTILINE)
@@ -76,11 +76,11 @@ def compare_symbols(
         what = "bound by the Python package, but no header exports it"
         yield Finding(area="symbol", name=name, what=what, unplanned=True)
     for name in sorted({*after[0]} - {*before[0]} - after[1]):
-        if after[0][name] in BOUND_HEADERS:
+        if after[0][name] in TOLD:
             what = f"new in {after[0][name]}; the Python package does not bind it"
             yield Finding(area="symbol", name=name, what=what, unplanned=False)
     for name in sorted({*before[0]} - {*after[0]} - after[1]):
-        if before[0][name] in BOUND_HEADERS:
+        if before[0][name] in TOLD:
             what = f"no longer exported by {before[0][name]}"
             yield Finding(area="symbol", name=name, what=what, unplanned=False)
 

@@ -1,0 +1,91 @@
+"""Is a plan's product the same bytes each time? Build it twice, and show the first difference."""
+
+import os
+import shutil
+import tempfile
+import zipfile
+from pathlib import Path
+
+from hostwheel.artifact.binary import is_elf, open_elf
+from hostwheel.build.build import build
+from hostwheel.build.project import build_folder
+from hostwheel.errors import Refused
+from hostwheel.plan.data import Data
+from hostwheel.plan.plan import Plan
+
+
+def check_reproducible(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> Path:
+    """Build twice at the same path, the second time from nothing and without a compiler cache.
+
+    Return the wheel of the first build; raise Refused with the first difference.
+    """
+    first = build(plan, data, out, archive=archive)
+    shutil.rmtree(build_folder(plan))
+    with tempfile.TemporaryDirectory(prefix="hostwheel-again-") as again:
+        os.environ["SCCACHE_RECACHE"] = "1"
+        try:
+            second = build(plan, data, Path(again, plan.recipe), archive=archive)
+        finally:
+            del os.environ["SCCACHE_RECACHE"]
+        for name in (plan.wheel, plan.archive):
+            compare(first.with_name(name), second.with_name(name))
+    return first
+
+
+def compare(first: Path, second: Path) -> None:
+    """Raise Refused when two files differ; a wheel is looked into."""
+    if first.read_bytes() == second.read_bytes():
+        return
+    where = f"{first.name}: {difference(first, second)}"
+    raise Refused(f"two builds of one plan differ, first in {where}")
+
+
+def difference(first: Path, second: Path) -> str:
+    if not zipfile.is_zipfile(first):
+        return place(first.read_bytes(), second.read_bytes())
+    with zipfile.ZipFile(first) as one, zipfile.ZipFile(second) as two:
+        names = [info.filename for info in one.infolist()]
+        others = [info.filename for info in two.infolist()]
+        if names != others:
+            odd = sorted(set(names) ^ set(others))
+            return f"the members: {', '.join(odd) or 'another order'}"
+        for name in names:
+            if one.read(name) != two.read(name):
+                return f"{name}: {inside(one.read(name), two.read(name))}"
+    return "the zip file's own fields (times, modes, compression)"
+
+
+def inside(first: bytes, second: bytes) -> str:
+    """The first difference of two members, with the section's name in an ELF file."""
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(first)
+        file.flush()
+        path = Path(file.name)
+        section = section_at(path, offset(first, second)) if is_elf(path) else None
+    return place(first, second) + (f" (section {section})" if section else "")
+
+
+def section_at(path: Path, position: int) -> str | None:
+    elf = open_elf(path)  # kept: LIEF's sections do not outlive their file
+    for section in elf.sections:
+        if section.file_offset <= position < section.file_offset + section.size:
+            return str(section.name)
+    return None
+
+
+def place(first: bytes, second: bytes) -> str:
+    at = offset(first, second)
+    before, after = first[at : at + 16], second[at : at + 16]
+    return f"at byte {at}: {before!r} and {after!r}"
+
+
+def offset(first: bytes, second: bytes) -> int:
+    """Where two byte strings begin to differ."""
+    low, high = 0, min(len(first), len(second))
+    while low < high:
+        middle = (low + high + 1) // 2
+        if first[:middle] == second[:middle]:
+            low = middle
+        else:
+            high = middle - 1
+    return low
