@@ -154,7 +154,7 @@ def upstream_source(folder: Path) -> Path:
         "README.md": "# llama-cpp-python\n",
         "LICENSE.md": "MIT License of llama-cpp-python\n",
         "CMakeLists.txt": "upstream's, which is not used\n",
-        "llama_cpp/__init__.py": "from .hostwheel import VERSION as __version__\nprint('mapped')\n",
+        "llama_cpp/__init__.py": "print('mapped')\n\n__version__ = \"0.3.36\"\n",
         "llama_cpp/server/app.py": "app = None\n",
         "llama_cpp/py.typed": "",
         "llama_cpp/lib/.gitkeep": "",

@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.build.project import TEMPLATE, build_folder, write_project
+from hostwheel.build.project import TEMPLATE, build_folder, guarded, write_project
+from hostwheel.errors import Refused
 from hostwheel.facts import cpuid, guard, inwheel
 from hostwheel.plan.plan import Plan
 from hostwheel.smoke.emulate import EMULATOR, emulated
@@ -251,3 +252,16 @@ def test_the_guard_runs_on_python_3_8(src: Path, tmp_path: Path) -> None:
     )
     argv = (str(OLD_PYTHONS[0]), "-W", "error", "-c", "import llama_cpp")
     assert ran(argv, tmp_path) == (0, "mapped\n", "")
+
+
+def test_the_guard_comes_first_and_the_label_is_the_version() -> None:
+    init = guarded('from .llama_cpp import *\n\n__version__ = "0.3.36"\n')
+    assert init.startswith("from .hostwheel import VERSION as __version__")
+    assert "0.3.36" not in init
+    assert "from .llama_cpp import *" in init
+
+
+@pytest.mark.parametrize("text", ["", '__version__ = "1"\n__version__ = "2"\n'])
+def test_a_package_without_one_plain_version_is_refused(text: str) -> None:
+    with pytest.raises(Refused, match="sets __version__"):
+        guarded(text)

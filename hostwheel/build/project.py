@@ -6,6 +6,7 @@ Upstream's Python package, metadata and licences; CMake project, guard and tool 
 import hashlib
 import inspect
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -14,6 +15,7 @@ from typing import Any
 import tomli_w
 
 from hostwheel.build.sbom import Compilers, sbom
+from hostwheel.errors import Refused
 from hostwheel.facts import cpuid, guard, inwheel
 from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.plan.defines import tree
@@ -64,6 +66,7 @@ def upstream_files(src: Path) -> Mapping[str, bytes]:
     vendored = src / "vendor" / "llama.cpp"
     return {
         **{str(path.relative_to(src)): path.read_bytes() for path in sorted(python)},
+        "llama_cpp/__init__.py": guarded((package / "__init__.py").read_text()).encode(),
         "README.md": (src / "README.md").read_bytes(),
         "LICENSE-llama-cpp-python": (src / "LICENSE.md").read_bytes(),
         "LICENSE-llama.cpp": (vendored / "LICENSE").read_bytes(),
@@ -73,6 +76,14 @@ def upstream_files(src: Path) -> Mapping[str, bytes]:
             for path in sorted((vendored / "vendor").rglob("LICENSE*"))
         },
     }
+
+
+def guarded(init: str) -> str:
+    """The package's `__init__.py`, with our guard before any library and our label as version."""
+    rest, found = re.subn(r'^__version__ = ".*"\n', "", init, flags=re.MULTILINE)
+    if found != 1:
+        raise Refused(f"llama_cpp/__init__.py sets __version__ {found} times, expected once")
+    return "from .hostwheel import VERSION as __version__  # refuses a wrong machine\n\n" + rest
 
 
 def our_files(plan: Plan) -> Mapping[str, bytes]:
