@@ -1,6 +1,7 @@
 """One subcommand per stage; the only place that turns errors into exit codes."""
 
 import argparse
+import io
 import json
 import signal
 import sys
@@ -8,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 from typing import TypeAlias
-
-from rich.console import Console
 
 from hostwheel import __version__
 from hostwheel.build.build import build
@@ -24,19 +23,25 @@ from hostwheel.plan.data import Data, file_hashes, find_data
 from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe, recipe_names
-from hostwheel.plan.show import HEADINGS, markdown, recipe_rows, show_plan, table
+from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
+from hostwheel.run import forget_closed_terminal
 
-EXIT_CODES = (
-    "exit status: 0 well, 1 a check refused or a tool failed, 2 the input is wrong, "
-    "3 the machine lacks something"
-)
+EXIT_CODES = """\
+exit status:
+  0  well
+  1  a check refused or a tool failed
+  2  the input is wrong
+  3  the machine lacks something"""
+STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
+    never_fail_to_print()
     arguments = parser().parse_args(argv)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, stopped)
+    for number in STOPPING:
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, stopped)
     try:
         return int(arguments.run(arguments))
     except HostwheelError as error:
@@ -45,16 +50,24 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # whoever read our output has enough of it
         sys.stderr.close()
         return 1
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as stop:
         print("hostwheel: stopped; run it again to go on from here", file=sys.stderr)
-        return 130
+        return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
+
+
+def never_fail_to_print() -> None:
+    """Escape what the terminal's encoding lacks, for example under LC_ALL=POSIX."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
 
 
 def stopped(number: int, frame: FrameType | None) -> None:
     """End as after Ctrl-C, with what we started; a second signal does not cut that short."""
-    for later in (signal.SIGTERM, signal.SIGINT):
+    for later in STOPPING:
         signal.signal(later, signal.SIG_IGN)
-    raise KeyboardInterrupt
+    forget_closed_terminal()
+    raise KeyboardInterrupt(number)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -62,6 +75,7 @@ def parser() -> argparse.ArgumentParser:
         prog="hostwheel",
         description="Wheels and servers of llama.cpp for one named host.",
         epilog=EXIT_CODES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"hostwheel {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
@@ -74,7 +88,11 @@ def parser() -> argparse.ArgumentParser:
 
 def command(commands: Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
     made = commands.add_parser(
-        name, help=what, description=what, epilog=f"example: {example}\n\n{EXIT_CODES}"
+        name,
+        help=what,
+        description=what,
+        epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--recipes", type=Path, metavar="DIR", help="a recipes folder to use")
     return made
@@ -99,8 +117,8 @@ def add_build(commands: Commands) -> None:
     what = "build wheel and archive into out/RECIPE"
     made = command(commands, "build", what, "hostwheel build cpu-avx2")
     made.add_argument("recipe", help="a recipe's name, or a TOML file")
-    made.add_argument("--archive", type=Path, help="a local copy of the source archive")
-    made.add_argument("--out", type=Path, default=Path("out"), help="default: out")
+    made.add_argument("--archive", type=Path, metavar="FILE", help="a local copy of the source")
+    made.add_argument("--out", type=Path, metavar="DIR", default=Path("out"), help="default: out")
     made.add_argument("--json", action="store_true", help="print build.json at the end")
     made.add_argument(
         "--report", action="store_true", help="only draw where the time of the last build went"
@@ -141,7 +159,7 @@ def run_recipes(arguments: argparse.Namespace) -> int:
     elif arguments.markdown:
         print(markdown(rows), end="")
     else:
-        Console().print(table(rows))
+        people().print(table(rows))
     return 0
 
 
@@ -150,7 +168,7 @@ def run_plan(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(plan.json(), indent=1))
     else:
-        show_plan(plan, Console())
+        show_plan(plan, people())
     return 0
 
 
@@ -182,7 +200,7 @@ def run_bump(arguments: argparse.Namespace) -> int:
     if arguments.json:
         print(json.dumps(found.bump.json(), indent=1))
     else:
-        show_bump(found.bump, Console())
+        show_bump(found.bump, people())
     if arguments.write:
         pin(found, data)
     return 1 if found.bump.unplanned else 0

@@ -3,6 +3,7 @@
 import os
 import shlex
 import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -30,6 +31,12 @@ def capture(
         if error.filename != argv[0]:  # `cwd`
             raise
         raise not_found(argv[0]) from None
+    except OSError as error:
+        if error.filename != argv[0]:
+            raise
+        raise MachineLacks(
+            f"the program {argv[0]!r} cannot be run ({error.strerror}): install it anew"
+        ) from None
     if done.returncode != 0:
         raise StepFailed(
             failure(argv, done.returncode) + "\n" + indented(done.stdout + done.stderr)
@@ -113,6 +120,15 @@ def start(
         start_new_session=True,
         close_fds=False,  # the keeper holds the lock of the build too, until all has ended
     )
+
+
+def forget_closed_terminal() -> None:
+    """Let what is still printed go nowhere: writing to a terminal that was closed is an error."""
+    for descriptor in (1, 2):
+        if stat.S_ISCHR(os.fstat(descriptor).st_mode) and not os.isatty(descriptor):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, descriptor)
+            os.close(nowhere)
 
 
 def not_found(program: str) -> MachineLacks:

@@ -1,6 +1,7 @@
 """One build at a time, and a build that cannot begin leaves everything as it was."""
 
 import dataclasses
+import os
 import signal
 import subprocess
 import sys
@@ -81,7 +82,7 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 def test_without_a_compiler_nothing_is_touched(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    environment = {**PLAN.engine.environment, "PATH": str(tmp_path / "empty")}
+    environment = {**PLAN.engine.environment, "CXX": str(tmp_path / "empty" / "g++")}
     engine = dataclasses.replace(PLAN.engine, environment=environment)
     earlier = tmp_path / "out" / "dist" / "earlier.whl"
     earlier.parent.mkdir(parents=True)
@@ -90,3 +91,68 @@ def test_without_a_compiler_nothing_is_touched(tmp_path: Path) -> None:
     with pytest.raises(MachineLacks, match=r"no gcc in .*empty: apt-get install g\+\+"):
         build(plan, find_data(ROOT / "recipes"), tmp_path / "out")
     assert [path.name for path in (tmp_path / "out").rglob("*")] == ["dist", "earlier.whl"]
+    with pytest.raises(MachineLacks, match="no gcc"):
+        build(plan, find_data(ROOT / "recipes"), tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def refusal(root: Path) -> str:
+    with pytest.raises(MachineLacks) as refused, locked(root, "t4"):
+        pytest.fail("it was locked")
+    assert not (root / "lock.holder").is_file()
+    return str(refused.value)
+
+
+def test_the_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    said = refusal(tmp_path)
+    assert f"{tmp_path} is owned by user " in said
+    assert "only one user can build on a machine: ask " in said
+    assert "(or root) to remove it" in said
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775])
+def test_a_folder_that_others_can_write_is_refused(tmp_path: Path, mode: int) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    root.chmod(mode)
+    assert f"{root} can be written by other users (mode {mode:o})" in refusal(root)
+
+
+def test_a_link_to_a_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "real")
+    assert "has to be a folder, and no link" in refusal(tmp_path / "link")
+
+
+def test_the_folder_that_is_made_is_ours_alone(tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        with locked(tmp_path / "root", "t4"):
+            assert (tmp_path / "root").stat().st_mode & 0o777 == 0o755
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize("name", ["lock", "lock.holder"])
+def test_a_folder_in_the_place_of_the_lock_is_named(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    said = refusal(tmp_path)
+    assert str(tmp_path / name) in said
+    assert "Is a directory" in said
+
+
+def test_a_holder_that_has_ended_is_not_named(
+    tmp_path: Path, other: "subprocess.Popen[str]", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with subprocess.Popen(("true",)) as ended:
+        ended.wait()
+    (tmp_path / "lock.holder").write_text(f"process {ended.pid}, building rtx50\n")
+    monkeypatch.setattr("hostwheel.build.lock.PATIENCE", 0.2)
+    with pytest.raises(MachineLacks) as refused, locked(tmp_path, "t4"):
+        pytest.fail("two builds at once")
+    assert "rtx50" not in str(refused.value)
+    assert f"process {ended.pid}" not in str(refused.value)

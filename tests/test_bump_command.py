@@ -25,7 +25,7 @@ default = "1.0"
 url = "file://{path}"
 sha256 = "{sha256}"
 llama_cpp_commit = "0123456789ab"
-epoch = 1  # an hour
+epoch = 1600000000  # an hour
 """
 
 
@@ -161,6 +161,12 @@ def test_two_given_archives_need_no_network(recipes: Path, tmp_path: Path) -> No
         (["new"], "'new' is no version of llama-cpp-python"),
         (["1.1", "--from", "0.9"], "--from: source is '0.9', which"),
         (["1.1", "--index", "{index}/none"], "the server says 404; correct --index"),
+        (["1.1", "--index", "foo"], "--index: no index at 'foo/llama-cpp-python/'; expected a URL"),
+        (["1.1", "--index", "http://h:x"], "--index: 'http://h:x/llama-cpp-python/' is no URL"),
+        (["1.1", "--archive", "/nope"], "/nope: cannot be read: No such file"),
+        (["1.1", "--archive", "/"], "/: cannot be read: it is a folder"),
+        (["1.1", "--from-archive", "/nope"], "/nope: cannot be read: No such file"),
+        (["1.1rc1", "--write"], "1.1rc1 is no release like 0.3.36, and only those are pinned"),
     ],
 )
 def test_what_cannot_be_found_is_named(
@@ -202,6 +208,16 @@ def test_an_index_in_html_is_refused(
     recipes: Path, index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "web" / "llama-cpp-python" / "index.html").write_text("<a href=x>x</a>")
+    assert main(["bump", "1.1", "--recipes", str(recipes), "--index", index]) == 2
+    assert "is no index in JSON (PEP 691)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("files", [[1], [{}], [{"filename": "x", "url": 1}], {"a": 1}, 1])
+def test_an_index_of_something_else_is_refused(
+    files: object, recipes: Path, index: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = tmp_path / "web" / "llama-cpp-python" / "index.html"
+    page.write_text(json.dumps({"files": files}))
     assert main(["bump", "1.1", "--recipes", str(recipes), "--index", index]) == 2
     assert "is no index in JSON (PEP 691)" in capsys.readouterr().err
 

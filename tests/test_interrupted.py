@@ -28,7 +28,8 @@ def tiny(tmp_path: Path) -> Path:
 
 def command(tiny: Path, out: Path) -> tuple[str, ...]:
     argv = (sys.executable, "-m", "tests.tiny", str(tiny), "build", "cpu-avx2")
-    return (*argv, "--out", str(out))
+    heard = ("env", "--default-signal=HUP,INT")  # whoever runs these tests may ignore them
+    return (*heard, *argv, "--out", str(out))
 
 
 def start(tiny: Path, out: Path | None = None) -> "subprocess.Popen[str]":
@@ -101,7 +102,7 @@ def test_the_lock_of_a_killed_build_is_held_until_all_has_ended(tiny: Path) -> N
             assert processes(tiny) == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_stopped_build_says_so_in_one_line_and_leaves_all_as_it_was(
     tiny: Path, number: signal.Signals
 ) -> None:
@@ -111,13 +112,49 @@ def test_a_stopped_build_says_so_in_one_line_and_leaves_all_as_it_was(
     with hanging(tiny) as process:
         process.send_signal(number)
         said = process.communicate(timeout=10)[1]
-    assert process.returncode == 130
+    assert process.returncode == 128 + number
     last = said[said.index("ninja: Entering directory") :].splitlines()[1:]
     assert last == ["hostwheel: stopped; run it again to go on from here"]
     assert processes(tiny) == []
     assert wheel(tiny / "out").read_bytes() == before
     with locked(tiny / "root", "t4"):
         pass
+
+
+def test_a_closed_terminal_ends_the_build_and_leaves_no_folder(tiny: Path) -> None:
+    (tiny / "hang").touch()
+    (tiny / "tmp").mkdir()
+    ours, theirs = pty.openpty()
+    argv = ("setsid", "--ctty", *command(tiny, tiny / "out"))
+    environment = {**os.environ, "TERM": "xterm", "TMPDIR": str(tiny / "tmp")}
+    with subprocess.Popen(
+        argv, cwd=ROOT, env=environment, stdin=theirs, stdout=theirs, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        wait_until((tiny / "hanging").exists, 30)
+        os.close(ours)
+        assert process.wait(timeout=20) == 128 + signal.SIGHUP
+    assert list((tiny / "tmp").iterdir()) == []
+    assert processes(tiny) == []
+
+
+def test_a_build_under_nohup_goes_on(tiny: Path) -> None:
+    (tiny / "hang").touch()
+    python = command(tiny, tiny / "out")[2:]
+    with subprocess.Popen(("env", "--ignore-signal=HUP", *python), cwd=ROOT) as process:
+        wait_until((tiny / "hanging").exists, 30)
+        process.send_signal(signal.SIGHUP)
+        time.sleep(0.5)
+        assert process.poll() is None
+        process.kill()
+
+
+def test_a_build_that_finds_another_one_leaves_no_folder(tiny: Path) -> None:
+    with locked(tiny / "root", "t4"):
+        code, said = build(tiny)
+    assert code == 3
+    assert "is in use by process" in said
+    assert not (tiny / "out").exists()
 
 
 def test_a_killed_compiler_is_a_lack_of_memory_and_leaves_nothing_in_the_cache(tiny: Path) -> None:
@@ -197,8 +234,22 @@ def test_a_disk_that_fills_up_while_packaging_is_named(tiny: Path, small_disk: P
     (tiny / "size").write_text(str(8 << 20))
     code, said = build(tiny, small_disk)
     assert code == 3
-    assert f"hostwheel: the disk of {small_disk}/cpu-avx2/.dist.new is full" in said
+    assert f"hostwheel: the disk of {small_disk}/cpu-avx2/.product.new is full" in said
+    names = {path.name for path in (small_disk / "cpu-avx2").iterdir()}
+    assert names == {"dist", "symbols", "build.json", "build.log"}
     assert wheel(small_disk).read_bytes() == before
     (tiny / "size").write_text("9")
     assert build(tiny, small_disk)[0] == 0
     assert wheel(small_disk).read_bytes() == before + 9 * b"x"
+
+
+def test_a_build_json_that_cannot_be_written_leaves_the_earlier_product(tiny: Path) -> None:
+    assert build(tiny)[0] == 0
+    out = tiny / "out" / "cpu-avx2"
+    dist, symbols = (out / "dist").stat().st_ino, (out / "symbols").stat().st_ino
+    (tiny / "no-record").touch()
+    code, said = build(tiny)
+    assert code == 3, said
+    assert (out / "dist").stat().st_ino == dist
+    assert (out / "symbols").stat().st_ino == symbols
+    assert {path.name for path in out.iterdir()} == {"dist", "symbols", "build.json", "build.log"}

@@ -1,14 +1,18 @@
 import base64
+import errno
 import hashlib
+import json
 import os
 import subprocess
 import sys
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+from hostwheel.build.folders import writing
 from hostwheel.build.locked import explained, install_locked, locked_versions, pip_environment
 from hostwheel.errors import BadInput, MachineLacks, StepFailed
 
@@ -75,7 +79,7 @@ def test_locked_wheels_are_installed_once(lock: Path, tmp_path: Path) -> None:
     assert [path.name for path in target.parent.iterdir()] == ["tools"]
 
 
-@pytest.mark.parametrize("what", ["missing", "resized", "lock", "stamp", "python"])
+@pytest.mark.parametrize("what", ["missing", "resized", "lock", "stamp", "empty stamp", "python"])
 def test_what_is_not_intact_is_made_anew(
     what: str, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -91,6 +95,9 @@ def test_what_is_not_intact_is_made_anew(
             lock.write_text(lock.read_text() + "# one more\n")
         case "stamp":
             (target / "installed.json").write_text("no JSON")
+        case "empty stamp":
+            stamp = json.loads((target / "installed.json").read_text())
+            (target / "installed.json").write_text(json.dumps({**stamp, "files": {}}))
         case _:
             python = tmp_path / "python"
             python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
@@ -216,3 +223,20 @@ def test_our_locks_resolve_at_the_index(name: str) -> None:
     )
     done = subprocess.run(argv, capture_output=True, text=True, env=pip_environment(os.environ))
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT])
+def test_a_disk_that_fills_up_with_pips_log_is_named(
+    error: int, lock: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> NoReturn:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr("hostwheel.build.locked.live", full)
+    with pytest.raises(MachineLacks, match=f"the disk of {tmp_path} is full"):
+        install_locked(lock, tmp_path / "tools")
+
+
+def test_a_closed_pipe_is_no_fault_of_the_disk(tmp_path: Path) -> None:
+    with pytest.raises(BrokenPipeError), writing(tmp_path):
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")

@@ -155,6 +155,15 @@ def test_no_git_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apply_patches((), tree, upstream="1.0")
 
 
+def test_a_git_that_cannot_be_run_is_said(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tree / "git").write_text("not a program")
+    monkeypatch.setenv("PATH", str(tree))
+    for mode, why in ((0o644, "Permission denied"), (0o755, "Exec format error")):
+        (tree / "git").chmod(mode)
+        with pytest.raises(MachineLacks, match=f"apt-get install git.*{why}"):
+            apply_patches((patch(NEW_FILE),), tree, upstream="1.0")
+
+
 def with_versions(folder: Path, line: str) -> Path:
     (folder / "0001-all.patch").write_text(HEAD + NEW_FILE)
     (folder / "0002-some.patch").write_text(f"{line}\n{HEAD}{NEW_FILE}")

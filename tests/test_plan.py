@@ -1,6 +1,7 @@
 """The plan: pure, complete, and a name for every option that ggml would otherwise choose."""
 
 import dataclasses
+import io
 import json
 import re
 import subprocess
@@ -9,11 +10,14 @@ from pathlib import Path
 
 import pytest
 from packaging.utils import parse_wheel_filename
+from rich.console import Console
 
+from hostwheel.errors import BadInput
 from hostwheel.facts import isa
 from hostwheel.plan.data import find_data
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe, recipe_names
+from hostwheel.plan.show import markdown, recipe_rows, show_plan, table
 
 RECIPES = find_data().recipes
 PATCHES = {"0001-some.patch": "ab" * 32}
@@ -160,3 +164,49 @@ def test_the_same_plan_comes_out_whatever_the_environment() -> None:
     clean = subprocess.run(argv, capture_output=True, text=True, check=True, env={})
     poisoned = subprocess.run(argv, capture_output=True, text=True, check=True, env=poison)
     assert clean.stdout == poisoned.stdout
+
+
+def test_a_tool_without_its_lock_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"no cuda-13\.0\.txt in the locks/ .*build-tools\.txt"):
+        make_plan(load_recipe("a10g", RECIPES), PATCHES, {"build-tools.txt": ""})
+
+
+def seen(plan: Plan, width: int) -> tuple[str, str]:
+    """The plan, and the table of recipes with it alone, on a terminal of this width."""
+    shown = []
+    for show in (lambda to: show_plan(plan, to), lambda to: to.print(table(recipe_rows([plan])))):
+        out = io.StringIO()
+        show(Console(file=out, width=width))
+        shown.append(out.getvalue())
+    return shown[0], shown[1]
+
+
+@pytest.mark.parametrize("width", [30, 80, 1000])
+def test_nothing_is_cut_on_a_narrow_terminal(width: int) -> None:
+    plan = plan_of("t4")
+    for text in seen(plan, width):
+        assert "…" not in text
+    folded = re.sub(r"\s", "", seen(plan, width)[0])
+    assert plan.hash in folded
+    assert plan.wheel in folded
+
+
+def test_a_label_stays_whole_at_80_columns() -> None:
+    plan = plan_of("t4")
+    assert plan.label in seen(plan, 80)[1]
+
+
+def test_a_title_is_shown_as_it_is_written() -> None:
+    plan = plan_of("cpu-any")
+    host = dataclasses.replace(plan.host, title="a [/x] [red] | b\nc")
+    odd = dataclasses.replace(plan, host=host)
+    for text in seen(odd, 1000):
+        assert "a [/x] [red] | b" in text
+    assert r"| a [/x] [red] \| b c |" in markdown(recipe_rows([odd]))
+
+
+def test_any_cpu_is_told_its_variants() -> None:
+    text = seen(plan_of("cpu-any"), 1000)[0]
+    assert re.search(r"CPU features +nothing beyond x86-64\b", text)
+    assert re.search(r"CPU variants .* sse42 .* haswell ", text)
+    assert "CPU variants" not in seen(plan_of("cpu-avx2"), 1000)[0]

@@ -1,11 +1,13 @@
 """Recipes: the good ones load, and each kind of slip is named with what would fit."""
 
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 
 from hostwheel.errors import BadInput
+from hostwheel.plan.data import file_hashes, find_data
 from hostwheel.plan.recipe import load_recipe, recipe_names
 
 CHECKOUT = Path(__file__).parents[1]
@@ -142,3 +144,128 @@ def test_a_pinned_archive_needs_a_whole_sha256(recipes: Path) -> None:
     said = refusal(recipes, 'host = "aws-g5"\n')
     assert "upstream.toml: source.0.3.36.sha256" in said
     assert "64 hexadecimal digits" in said
+
+
+ODD_NAMES = ("..", "a;b", "a$ORIGIN", "a\nb", "a" * 65, "\udcff", ".a", "a b", "")
+
+
+@pytest.mark.parametrize("name", ODD_NAMES)
+def test_a_name_that_paths_or_cmake_could_misread_is_refused(name: str, recipes: Path) -> None:
+    file = recipes / f"{name}.toml"
+    file.write_text('host = "aws-g5"\n')
+    with pytest.raises(BadInput, match="rename the file: letters, digits"):
+        load_recipe(str(file), recipes)
+
+
+def test_a_hidden_file_is_no_recipe(recipes: Path) -> None:
+    (recipes / ".#a10g.toml").symlink_to("nowhere")
+    assert recipe_names(recipes) == recipe_names(CHECKOUT / "recipes")
+
+
+@pytest.mark.parametrize("version", ["0.3.x", "0.03", "3", "../x", "٣.1"])
+def test_a_pinned_version_is_a_release(version: str, recipes: Path) -> None:
+    upstream = recipes / "upstream.toml"
+    upstream.write_text(upstream.read_text().replace('"0.3.36"', f'"{version}"'))
+    said = refusal(recipes, 'host = "aws-g5"\n')
+    assert f"upstream.toml: source.{version} is no release; expected a version like 0.3.36" in said
+
+
+@pytest.mark.parametrize("epoch", ["0", "315532799", "4102444801", "0x" + "f" * 5000])
+def test_an_epoch_is_one_that_zip_can_hold(epoch: str, recipes: Path) -> None:
+    upstream = recipes / "upstream.toml"
+    upstream.write_text(upstream.read_text().replace("1790820708", epoch))
+    said = refusal(recipes, 'host = "aws-g5"\n')
+    assert "source.0.3.36.epoch is " in said
+    assert "expected 315532800 to 4102444800, Unix seconds of 1980 to 2100" in said
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("host = " + "[" * 5000, "nested too deeply"),
+        ("host = " + "1" * 5000, "is not TOML: Exceeds the limit"),
+        ("cuda = 0x" + "f" * 5000, "cuda is too large to show; expected a string"),
+        ("cuda = [" + "1," * 5000 + "]", "…; expected a string"),
+    ],
+)
+def test_what_is_too_much_for_python_is_refused(text: str, said: str, recipes: Path) -> None:
+    assert said in refusal(recipes, text)
+
+
+def test_a_byte_order_mark_is_let_through(recipes: Path) -> None:
+    (recipes / "mine.toml").write_text('host = "aws-g5"\n', encoding="utf-8-sig")
+    assert load_recipe("mine", recipes).host.name == "aws-g5"
+
+
+@pytest.mark.timeout(20)
+def test_only_regular_files_are_read(recipes: Path) -> None:
+    os.mkfifo(recipes / "pipe.toml")
+    (recipes / "folder.toml").mkdir()
+    (recipes / "device.toml").symlink_to("/dev/zero")
+    for name in ("pipe", "folder", "device"):
+        with pytest.raises(BadInput, match="it is a folder, pipe or device; give a file"):
+            load_recipe(name, recipes)
+
+
+def test_locks_that_cannot_be_read_are_refused(recipes: Path) -> None:
+    (recipes / "locks" / "x.txt").mkdir()
+    with pytest.raises(BadInput, match=r"locks/x\.txt: cannot be read"):
+        file_hashes(recipes / "locks", "*.txt")
+    shutil.rmtree(recipes / "locks")
+    with pytest.raises(BadInput, match="locks: cannot be read: No such file"):
+        file_hashes(recipes / "locks", "*.txt")
+
+
+def test_a_working_directory_that_is_gone_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    with pytest.raises(BadInput, match="the working directory: cannot be read: No such file"):
+        find_data()
+
+
+def test_a_recipes_folder_that_may_not_be_looked_into_is_refused(
+    recipes: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Root may look anywhere, so the refusal is made up."""
+
+    def refuse(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "is_file", refuse)
+    with pytest.raises(BadInput, match=r"upstream\.toml: cannot be read: Permission denied"):
+        find_data(recipes)
+
+
+def test_a_draft_without_cuda_means_nothing(recipes: Path) -> None:
+    said = refusal(recipes, 'host = "aws-g5"\ndraft = true\n')
+    assert "mine.toml: draft is true without cuda; " in said
+
+
+def test_variants_need_a_host_without_features(recipes: Path) -> None:
+    said = refusal(recipes, 'host = "x86-64-v3"\nvariants = true\n')
+    assert "variants is true, but host 'x86-64-v3' has CPU features" in said
+    assert "take host 'x86-64'" in said
+
+
+def test_a_feature_is_named_once(recipes: Path) -> None:
+    said = host_refusal(recipes, '"avx2"', '"avx2", "avx2"')
+    assert "cpu.features has 'avx2' twice" in said
+
+
+def test_an_empty_gpu_table_lacks_its_name(recipes: Path) -> None:
+    host = recipes / "hosts" / "x86-64.toml"
+    host.write_text(f"{host.read_text()}\n[gpu]\n")
+    said = refusal(recipes, 'host = "x86-64"\n')
+    assert "x86-64.toml: gpu.name is missing; expected a string" in said
+
+
+@pytest.mark.parametrize("title", ["", "  ", "a\\nb", "a\\u001b[31mb", "a\\u2028b"])
+def test_a_title_is_one_line_of_text(title: str, recipes: Path) -> None:
+    host = recipes / "hosts" / "x86-64.toml"
+    host.write_text(host.read_text().replace("Any x86-64 CPU", title))
+    said = refusal(recipes, 'host = "x86-64"\n')
+    assert "title is " in said
+    assert "expected one line of text without control characters" in said

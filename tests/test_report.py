@@ -117,3 +117,25 @@ def test_something_else_named_build_json_is_refused(tmp_path: Path) -> None:
     (tmp_path / "build.json").write_text('{"recipe": "a10g"}')
     with pytest.raises(BadInput, match=r"build\.json is not what hostwheel build writes"):
         write_report(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("[]", "{", "null", "[" * 100_000, '"\\ud800"', '{"compile_steps": [{}]}', "\udcff"),
+        json.dumps(evidence(STEPS) | {"recipe": None}),
+        json.dumps(evidence(STEPS) | {"recipe": "\ud800"}),
+        json.dumps(evidence(STEPS) | {"steps": [{"name": "x", "wall": float("inf"), "cpu": 1}]}),
+    ],
+    ids=range(10),
+)
+def test_a_damaged_build_json_says_to_build_first(text: str, tmp_path: Path) -> None:
+    (tmp_path / "build.json").write_bytes(text.encode(errors="surrogateescape"))
+    with pytest.raises(BadInput, match=r"is not what .* build .* first, without --report"):
+        write_report(tmp_path)
+
+
+def test_a_folder_named_build_json_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "build.json").mkdir()
+    with pytest.raises(BadInput, match=r"build\.json: cannot be read: it is a folder.* first"):
+        write_report(tmp_path)

@@ -1,4 +1,6 @@
+import dataclasses
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -6,11 +8,15 @@ import pytest
 from hostwheel.build.toolchain import (
     Compiler,
     Toolkit,
+    check_gcc,
     check_host_compiler,
+    check_runtime,
+    compiler_for,
     cuda_toolkit,
     host_compiler,
 )
 from hostwheel.errors import BadInput, MachineLacks
+from tests.plans import plan_for
 from tests.test_locked import make_wheel
 
 NVCC = """\
@@ -110,7 +116,7 @@ def test_an_nvcc_that_does_not_run_or_say_its_release_is_refused(
     root = tmp_path / "cuda"
     cuda_toolkit(lock, root)
     (root / "bin" / "nvcc").chmod(0o644)
-    with pytest.raises(MachineLacks, match="noexec"):
+    with pytest.raises(MachineLacks, match="must not be mounted noexec"):
         cuda_toolkit(lock, root)
     (root / "bin" / "nvcc").chmod(0o755)
     (root / "bin" / "nvcc").write_text("#!/bin/sh\necho hello\n".ljust(len(NVCC)))
@@ -144,6 +150,9 @@ def test_no_or_a_strange_compiler_is_refused(tmp_path: Path) -> None:
         script(tmp_path / "gcc", clang)
         with pytest.raises(MachineLacks, match="is not GCC"):
             host_compiler(str(tmp_path))
+    (tmp_path / "gcc").write_text("not a program")
+    with pytest.raises(MachineLacks, match=r"gcc' cannot be run \(Exec format error\)"):
+        host_compiler(str(tmp_path))
 
 
 @pytest.fixture
@@ -172,7 +181,8 @@ def test_compilers_out_of_bounds_are_refused(version: str, word: str, toolkit: T
         check_host_compiler(compiler(version), toolkit)
     said = str(refused.value)
     assert f"GCC {version}, too {word} for nvcc 13.0.88, which takes GCC 7 to 15" in said
-    assert "apt-get install g++-15" in said
+    assert "apt-get install g++-12, and make gcc and g++ point to it:" in said
+    assert "update-alternatives --install /usr/bin/gcc gcc /usr/bin/gcc-12 100" in said
 
 
 @pytest.mark.parametrize("header", HEADERS)
@@ -183,3 +193,49 @@ def test_a_header_without_its_bound_is_refused(header: str, toolkit: Toolkit) ->
     (toolkit.root / header).unlink()
     with pytest.raises(BadInput, match=f"bounds in .*{header}"):
         check_host_compiler(compiler("12.2.0"), toolkit)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "version", "why"),
+    [
+        ("cpu-avx2", "8.5.0", "GCC 9 or newer, for std::filesystem"),
+        ("cpu-any", "10.2.1", "GCC 11 or newer, for -mavxvnni"),
+        ("a10g", "8.5.0", "GCC 9 or newer, for std::filesystem"),
+    ],
+)
+def test_a_gcc_too_old_for_the_plan_is_refused(recipe: str, version: str, why: str) -> None:
+    with pytest.raises(MachineLacks) as refused:
+        check_gcc(compiler(version), plan_for(recipe))
+    said = str(refused.value)
+    assert f"/g++ is GCC {version}, too old: {recipe} needs {why}" in said
+    assert "apt-get install g++-12" in said
+
+
+@pytest.mark.parametrize(("recipe", "version"), [("cpu-avx2", "9.1.0"), ("cpu-any", "11.1.0")])
+def test_a_gcc_new_enough_for_the_plan_passes(recipe: str, version: str) -> None:
+    check_gcc(compiler(version), plan_for(recipe))
+
+
+def test_a_machine_newer_than_the_host_is_refused() -> None:
+    host = dataclasses.replace(plan_for("cpu-avx2").host, glibc="2.17")
+    with pytest.raises(MachineLacks) as refused:
+        check_runtime(host_compiler(), host)
+    said = str(refused.value)
+    assert "builds on this machine needs GLIBC_2." in said
+    assert f"host {host.name} has GLIBC_2.17: build on a machine no newer" in said
+    assert "Debian 12 or Ubuntu 22.04" in said
+    with pytest.raises(MachineLacks, match=r"has GLIBC_2\.17 and GLIBCXX_3\.4\.9"):
+        check_runtime(host_compiler(), dataclasses.replace(host, glibcxx="3.4.9"))
+
+
+def test_the_plans_compiler_is_looked_at_quickly() -> None:
+    began = time.monotonic()
+    assert compiler_for(plan_for("cpu-any")).gxx == Path("/usr/bin/g++")
+    assert time.monotonic() - began < 10  # 0.7 s on an idle machine
+
+
+def test_a_compiler_without_its_library_is_refused(tmp_path: Path) -> None:
+    broken = script(tmp_path / "g++", "echo no iostream >&2; exit 1\n")
+    bad = dataclasses.replace(compiler("12.2.0"), gxx=broken)
+    with pytest.raises(MachineLacks, match=r"apt-get install g\+\+\n(.|\n)*no iostream"):
+        check_runtime(bad, plan_for("cpu-avx2").host)

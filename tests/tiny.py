@@ -2,16 +2,22 @@
 
 Real are: locks, keeper, ninja, sccache, progress, packaging, exit codes. Everything lies in FOLDER.
 `write_tiny` makes it. A file `hang` in it makes the compiler write half an object and then do
-nothing, whatever it is told; `die`, write half an object and be killed; `size` is the wheel's.
+nothing, whatever it is told; `die`, write half an object and be killed; `size` is the wheel's;
+`no-record` is a full disk when build.json is written.
 """
 
+import errno
+import os
 import sys
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 from hostwheel.__main__ import main
 from hostwheel.build.cmake import Configured
-from hostwheel.build.evidence import Compiled, Machine
+from hostwheel.build.evidence import Compiled, Machine, write_json
 from hostwheel.build.product import Product
 from hostwheel.build.source import Prepared
 from hostwheel.build.toolchain import host_compiler
@@ -97,6 +103,12 @@ def product(plan: Plan, compiled: Compiled) -> Product:
     )
 
 
+def write_record(folder: Path, file: Path, content: Mapping[str, Any]) -> None:
+    if (folder / "no-record").exists():
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(file))
+    write_json(file, content)
+
+
 def run(folder: Path, argv: list[str]) -> int:
     prepared = Prepared(src=folder, archive_sha256="", patches=(), reused=True)
     machine = Machine(compiler=host_compiler(), toolkit=None)
@@ -109,6 +121,7 @@ def run(folder: Path, argv: list[str]) -> int:
         "build.build_folder": lambda plan: folder / "build",
         "build.read_configured": lambda *_: Configured(cache={}, commands=(), said=""),
         "build.checked": product,
+        "build.write_json": partial(write_record, folder),
         "build.write_archive": lambda plan, root, archive: archive.write_bytes(b"archive"),
         "engine.build_folder": lambda plan: folder / "build",
         "engine.environment": lambda *_: environment(folder),

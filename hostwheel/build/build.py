@@ -19,8 +19,8 @@ from hostwheel.build.steps import read_steps
 from hostwheel.build.toolchain import (
     Compiler,
     check_host_compiler,
+    compiler_for,
     cuda_toolkit,
-    host_compiler,
     install_locked,
 )
 from hostwheel.plan.data import Data
@@ -36,9 +36,7 @@ def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> 
     end, and only by a product that passed every check.
     """
     clock = Clock()
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    compiler = host_compiler(plan.engine.environment["PATH"])
+    compiler = compiler_for(plan)
     with locked(ROOT, plan.recipe):
         with clock.step("source"):
             prepared = prepare_source(plan, data, archive)
@@ -53,8 +51,11 @@ def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> 
 
 
 def fresh_log(out: Path) -> Path:
+    """The log's path. What comes before it leaves no trace in `out`."""
     log = out / "build.log"
-    log.unlink(missing_ok=True)
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+        log.unlink(missing_ok=True)
     return log
 
 
@@ -125,19 +126,22 @@ def finish(
     clock: Clock,
     out: Path,
 ) -> Path:
-    """Everything into a fresh folder beside the old one, then swapped in; build.json last."""
-    fresh = sibling(out / "dist", "new")
-    with writing(fresh):
-        fresh.mkdir(parents=True)
-        shutil.copyfile(compiled.wheel, fresh / plan.wheel)
-        write_archive(plan, product.root, fresh / plan.archive)
-        symbols = sibling(out / "symbols", "new")
-        symbols.mkdir()
-        for symbol_map in product.symbols.iterdir():  # copytree's own errors do not say why
-            shutil.copyfile(symbol_map, symbols / symbol_map.name)
-        evidence = record(plan, machine, compiled, clock, fresh)
-        put(symbols, out / "symbols")
-        put(fresh, out / "dist")
-        write_json(out / "build.json", evidence)
+    """Everything into a fresh folder, then swapped in; build.json last."""
+    fresh = sibling(out / "product", "new")
+    dist, symbols, evidence = fresh / "dist", fresh / "symbols", fresh / "build.json"
+    try:
+        with writing(fresh):
+            dist.mkdir(parents=True)
+            shutil.copyfile(compiled.wheel, dist / plan.wheel)
+            write_archive(plan, product.root, dist / plan.archive)
+            symbols.mkdir()
+            for symbol_map in product.symbols.iterdir():  # copytree's own errors do not say why
+                shutil.copyfile(symbol_map, symbols / symbol_map.name)
+            write_json(evidence, record(plan, machine, compiled, clock, dist))
+            put(symbols, out / "symbols")
+            put(dist, out / "dist")
+            evidence.replace(out / "build.json")
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
     shutil.rmtree(compiled.wheel.parent)
     return out / "dist" / plan.wheel

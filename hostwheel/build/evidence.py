@@ -80,6 +80,4 @@ def record(
 
 
 def write_json(file: Path, content: Mapping[str, Any]) -> None:
-    fresh = file.with_name(f".{file.name}.new")
-    fresh.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
-    fresh.replace(file)
+    file.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")

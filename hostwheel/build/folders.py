@@ -16,6 +16,8 @@ def writing(folder: Path) -> Iterator[None]:
     """Turn the disk's errors into MachineLacks."""
     try:
         yield
+    except BrokenPipeError:  # of our own output: no disk's
+        raise
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise MachineLacks(f"the disk of {folder} is full; make room and run again") from None
@@ -58,11 +60,11 @@ def write_stamp(stamp: Path, inputs: Mapping[str, object], folder: Path) -> None
 def is_intact(stamp: Path, inputs: Mapping[str, object], folder: Path) -> bool:
     """Whether `folder` was made from `inputs` and has every stamped file at its stamped size.
 
-    Files that came later (what a build leaves behind) do not count.
+    Files that came later (what a build leaves behind) do not count. A stamp of no files is none.
     """
     try:
         stamped = json.loads(stamp.read_text(encoding="utf-8"))
-        then, files = stamped["inputs"], stamped["files"]
+        then, files = stamped["inputs"], dict(stamped["files"])
     except (OSError, ValueError, KeyError, TypeError):
         return False
-    return bool(then == inputs and files.items() <= listing(folder).items())
+    return bool(files and then == inputs and files.items() <= listing(folder).items())

@@ -99,7 +99,8 @@ def pip_install(lock: Path, target: Path, *, log: Path) -> None:
         *("--target", str(target), "-r", str(lock)),
     )
     try:
-        live(argv, log=log, env=pip_environment(os.environ), show=say)
+        with writing(log.parent):
+            live(argv, log=log, env=pip_environment(os.environ), show=say)
     except StepFailed as error:
         raise explained(lock, log.read_text(encoding="utf-8"), error) from None
 

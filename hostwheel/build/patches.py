@@ -39,10 +39,11 @@ def git_apply(patch: Patch, tree: Path, *options: str) -> tuple[str, ...]:
         done = subprocess.run(
             argv, cwd=tree, env=environment(tree), input=patch.text.encode(), capture_output=True
         )
-    except FileNotFoundError as error:
+    except OSError as error:
         if error.filename != argv[0]:
             raise
-        raise MachineLacks("patching needs git: apt-get install git") from None
+        why = f"'git' on PATH: {error.strerror}"
+        raise MachineLacks(f"patching needs git: apt-get install git ({why})") from None
     said = done.stderr.decode(errors="replace")
     # A repository around the tree makes git skip every file of the patch, with exit status 0.
     if done.returncode == 0 and "Skipped patch" not in said:

@@ -12,9 +12,11 @@ from hostwheel.build.folders import writing
 from hostwheel.build.progress import clock
 from hostwheel.build.steps import CompileStep, recorded_steps
 from hostwheel.errors import BadInput
+from hostwheel.plan.files import read_file
 
 PAGE = Path(__file__).parent / "template" / "report.html"
 KINDS = ("CUDA", "C++", "C", "link", "other")  # in this order everywhere
+DAMAGED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
 MOST = 20
 LANE, GAP, AXIS = 28, 4, 24  # pixels
 TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)  # seconds
@@ -23,15 +25,20 @@ TICKS = (1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 14400)  
 def write_report(out: Path) -> Path:
     """Write `report.html` into the `out` folder of a recipe, from the `build.json` there."""
     source, target = out / "build.json", out / "report.html"
+    hint = f"build {out.name} first, without --report"
+    if not source.exists():
+        raise BadInput(f"no {source}: {hint}")
     try:
-        evidence = json.loads(source.read_text(encoding="utf-8"))
-        page = report(evidence)
-    except FileNotFoundError:
-        raise BadInput(f"no {source}: build {out.name} first, without --report") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{source} is not what hostwheel build writes: {error!r}") from None
+        text = read_file(source)
+    except BadInput as error:
+        raise BadInput(f"{error}; {hint}") from None
+    try:
+        page = report(json.loads(text)).encode()
+    except DAMAGED as error:
+        wrong = f"{source} is not what hostwheel build writes: {error!r}"
+        raise BadInput(f"{wrong}; {hint}") from None
     with writing(out):
-        target.write_text(page, encoding="utf-8")
+        target.write_bytes(page)
     return target
 
 

@@ -1,11 +1,12 @@
 """One version in a package registry: PEP 691's JSON of a simple index."""
 
 import json
+import re
 import urllib.error
 import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http.client import HTTPException
+from http.client import HTTPException, InvalidURL
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
@@ -17,6 +18,7 @@ from hostwheel.errors import BadInput
 
 INDEX = "https://pypi.org/simple/"
 PROJECT = "llama-cpp-python"
+WEB = r"https?://[^\s/]\S*"
 ACCEPT = "application/vnd.pypi.simple.v1+json"
 NEWEST = 5  # versions named when the wanted one is not there
 
@@ -62,18 +64,31 @@ def source_archives(files: Iterable[dict[str, Any]]) -> Iterable[tuple[Version, 
 
 
 def read_index(page: str) -> list[dict[str, Any]]:
+    if not re.fullmatch(WEB, page):
+        raise BadInput(f"--index: no index at {page!r}; expected a URL like {INDEX}")
     request = urllib.request.Request(page, headers={"Accept": ACCEPT})
     try:
         with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
             document = json.load(response)
         files: list[dict[str, Any]] = document["files"]
+        check_entries(files)
     except urllib.error.HTTPError as error:
         error.close()
         if error.code in GONE:
             raise BadInput(f"{page}: the server says {error.code}; correct --index") from None
         raise unreachable(page, f"the server says {error.code} {error.reason}") from None
-    except (ValueError, KeyError, TypeError):
+    except InvalidURL as error:
+        raise BadInput(f"--index: {page!r} is no URL: {error}; give one like {INDEX}") from None
+    except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{page} is no index in JSON (PEP 691); give another with --index") from None
     except (OSError, HTTPException) as error:
         raise unreachable(page, repr(error)) from None
     return files
+
+
+def check_entries(files: list[dict[str, Any]]) -> None:
+    """TypeError unless the entries are such as PEP 691 has them."""
+    for file in files:
+        kinds = (type(file["filename"]), type(file["url"]), type(file.get("hashes", {})))
+        if kinds != (str, str, dict):
+            raise TypeError

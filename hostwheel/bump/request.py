@@ -8,9 +8,10 @@ from hostwheel.build.source import fetch
 from hostwheel.bump.bump import Bump, bump
 from hostwheel.bump.pin import check_unpinned, write_pin
 from hostwheel.bump.planned import Planned
-from hostwheel.bump.registry import Release, find_release
+from hostwheel.bump.registry import Release, find_release, parsed
 from hostwheel.errors import Refused
 from hostwheel.plan.data import Data
+from hostwheel.plan.files import check_file
 from hostwheel.plan.patches import load_patches
 from hostwheel.plan.recipe import load_source
 from hostwheel.plan.table import Table
@@ -39,7 +40,10 @@ class Answer:
 def answer(request: Request, data: Data, planned: Planned) -> Answer:
     """Without network when both archives are given or cached and nothing is to be pinned."""
     if request.write:
-        check_unpinned(request.version, data.recipes / "upstream.toml")
+        check_unpinned(str(parsed(request.version)), data.recipes / "upstream.toml")
+    for given in (request.archive, request.base_archive):
+        if given is not None:
+            check_file(given)
     base = request.base_archive or pinned_archive(request.base, data)
     release = None
     if request.archive is None or request.write:

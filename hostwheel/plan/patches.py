@@ -10,6 +10,7 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import InvalidVersion, Version
 
 from hostwheel.errors import BadInput
+from hostwheel.plan.files import listed, read_file
 
 NAME = re.compile(r"\d{4}-[a-z0-9][a-z0-9._-]*\.patch")
 HEAD = ("Why:", "Upstream:", "Drop when:")
@@ -52,17 +53,16 @@ def load_patches(folder: Path) -> tuple[Patch, ...]:
     """
     if not folder.is_dir():
         raise BadInput(f"there is no folder of patches at {folder}")
-    files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
-    return tuple(load(path) for path in files if path.name not in NOT_PATCHES)
+    return tuple(load(path) for path in listed(folder, "*") if path.name not in NOT_PATCHES)
 
 
 def load(path: Path) -> Patch:
     if not NAME.fullmatch(path.name):
         raise BadInput(f"{path}: a patch is named NNNN-what.patch, like 0001-no-libcuda.patch")
+    raw = read_file(path)
     try:
-        raw = path.read_bytes()
         text = raw.decode()
-    except (OSError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
         raise BadInput(f"{path}: cannot read it as UTF-8 text: {error}") from None
     head = re.split(r"^(?:diff |--- )", text, maxsplit=1, flags=re.MULTILINE)[0]
     for field in HEAD:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from hostwheel import __version__
+from hostwheel.errors import BadInput
 from hostwheel.facts import isa
 from hostwheel.facts.cuda import TOOLKITS, Toolkit, machine_code_for
 from hostwheel.facts.host import Host
@@ -121,7 +122,7 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
         host=host,
         source=source,
         patches=patches,
-        locks={name: locks[name] for name in lock_files(recipe)},
+        locks={name: lock(name, locks) for name in lock_files(recipe)},
         backends=cpu_backends(recipe, options),
         features=isa.compiled_in(options),
         cuda=plan_cuda(recipe, toolkit),
@@ -141,6 +142,13 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
 def lock_files(recipe: Recipe) -> tuple[str, ...]:
     """The lock files of the tools that this recipe is built with."""
     return ("build-tools.txt", *((f"cuda-{recipe.cuda}.txt",) if recipe.cuda else ()))
+
+
+def lock(name: str, locks: Mapping[str, str]) -> str:
+    if name not in locks:
+        found = ", ".join(locks) or "none"
+        raise BadInput(f"no {name} in the locks/ of the recipes folder (found: {found}); add it")
+    return locks[name]
 
 
 def label_parts(

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from hostwheel.errors import BadInput
+from hostwheel.plan.files import read_file
 
 T = TypeVar("T", str, bool, int)
 
+SHOWN = 200  # characters of a wrong value
 KINDS = {str: "a string", bool: "true or false", int: "a whole number", dict: "a table"}
 
 
@@ -35,7 +37,7 @@ class Table:
         if value is None:
             return None
         if type(value) is not kind:
-            raise self.wrong(key, f"is {value!r}", f"expected {KINDS[kind]}")
+            raise self.wrong(key, f"is {shown(value)}", f"expected {KINDS[kind]}")
         return value
 
     def need(self, key: str, kind: type[T]) -> T:
@@ -47,20 +49,34 @@ class Table:
     def matching(self, key: str, pattern: str, example: str) -> str:
         """A needed string of a given form; `example` is shown to whoever got it wrong."""
         value = self.need(key, str)
-        if not re.fullmatch(pattern, value):
-            raise self.wrong(key, f"is {value!r}", f"expected something like {example!r}")
+        if not re.fullmatch(pattern, value, re.ASCII):
+            raise self.wrong(key, f"is {shown(value)}", f"expected something like {example!r}")
+        return value
+
+    def line(self, key: str) -> str:
+        """A needed string that people read in a table: one line, and not a blank one."""
+        value = self.need(key, str)
+        if not value.strip() or not value.isprintable():
+            hint = "expected one line of text without control characters"
+            raise self.wrong(key, f"is {shown(value)}", hint)
+        return value
+
+    def between(self, key: str, least: int, most: int, hint: str) -> int:
+        value = self.need(key, int)
+        if not least <= value <= most:
+            raise self.wrong(key, f"is {shown(value)}", f"expected {least} to {most}, {hint}")
         return value
 
     def strings(self, key: str) -> tuple[str, ...]:
         value = self.values.get(key)
         if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
-            raise self.wrong(key, f"is {value!r}", "expected a list of strings")
+            raise self.wrong(key, f"is {shown(value)}", "expected a list of strings")
         return tuple(value)
 
     def table(self, key: str) -> "Table":
         value = self.values.get(key, {})
         if not isinstance(value, dict):
-            raise self.wrong(key, f"is {value!r}", f"expected {KINDS[dict]}")
+            raise self.wrong(key, f"is {shown(value)}", f"expected {KINDS[dict]}")
         return Table(file=self.file, prefix=f"{self.prefix}{key}.", values=value)
 
     def wrong(self, key: str, found: str, hint: str) -> BadInput:
@@ -69,12 +85,21 @@ class Table:
 
 def read_table(file: Path) -> Table:
     try:
-        values = tomllib.loads(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise BadInput(f"{file}: cannot be read: {error.strerror}") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(read_file(file).decode("utf-8-sig"))
+    except ValueError as error:  # tomllib's own, wrong UTF-8, a number of thousands of digits
         raise BadInput(f"{file}: is not TOML: {error}") from None
+    except RecursionError:
+        raise BadInput(f"{file}: is not TOML that hostwheel reads: nested too deeply") from None
     return Table(file=file, prefix="", values=values)
+
+
+def shown(value: object) -> str:
+    """A wrong value for a message, cut where it is long."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # a number of thousands of digits, thousands of tables
+        return "too large to show"
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
 
 
 def near(name: str, known: Iterable[str]) -> str:
