@@ -2,6 +2,7 @@
 
 import hashlib
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -83,6 +84,30 @@ def test_the_tools_are_on_the_path_after_installing(
 ) -> None:
     done = cpu_avx2_installed.run(tool, "--help")
     assert "usage" in (done.stdout + done.stderr).lower()
+
+
+def test_pip_in_a_path_with_a_space_gives_working_tools(cpu_avx2: Built, tmp_path: Path) -> None:
+    python = tmp_path / "sp ace" / "bin" / "python"
+    subprocess.run((sys.executable, "-m", "venv", python.parents[1]), check=True)
+    pip = (python, "-m", "pip", "install", "--quiet", "--no-deps")
+    subprocess.run((*pip, cpu_avx2.wheel), check=True)
+    for tool in TOOLS:
+        done = subprocess.run((python.with_name(tool), "--help"), capture_output=True, text=True)
+        assert "usage" in (done.stdout + done.stderr).lower()
+
+
+def test_a_target_folder_starts_its_own_tools(cpu_avx2: Built, tmp_path: Path) -> None:
+    """Not those of another llama_cpp that Python would find."""
+    target, other = tmp_path / "target", tmp_path / "other"
+    pip = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", target)
+    subprocess.run((*pip, cpu_avx2.wheel), check=True)
+    (other / "llama_cpp").mkdir(parents=True)
+    (other / "llama_cpp" / "__init__.py").touch()
+    env = {"PYTHONPATH": str(other), "PATH": "/usr/bin:/bin"}
+    argv = (target / "bin" / "llama-server", "--version")
+    done = subprocess.run(argv, cwd=other, env=env, capture_output=True, text=True)
+    assert done.returncode == 0
+    assert "0c1e57098bba" in done.stdout + done.stderr
 
 
 def test_llama_server_from_the_archive_answers_as_recorded(

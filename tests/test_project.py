@@ -56,7 +56,7 @@ def test_the_project_holds_upstreams_python_and_licences_and_ours(project: Path)
     package = {"__init__.py", "py.typed", "server/app.py"}
     python = ("__init__.py", "__main__.py", "cpuid.py", "guard.py")
     added = {f"hostwheel/{name}" for name in (*python, "build-info.json")}
-    ours = {"pyproject.toml", "CMakeLists.txt", "guard.c", "guard_features.h", "tool.py.in"}
+    ours = {"pyproject.toml", "CMakeLists.txt", "guard.c", "guard_features.h", "tool.in"}
     told = {"hostwheel.cdx.json"}
     there = {f"llama_cpp/{name}" for name in package | added}
     assert names(project) == upstream | ours | told | there
@@ -155,7 +155,7 @@ def refusal(brand: str, lacking: str) -> str:
         f"llama.cpp 0.3.36+cpu.avx2 cannot run on this CPU ({brand}).\n"
         f"It was compiled for CPUs with: {NEEDED}.\n"
         f"This CPU, or the virtual machine around it, lacks: {lacking}.\n"
-        "Install a build for this machine, for example one labelled cpu.sse42."
+        "Install a build for this machine, for example one labelled cpu.any."
     )
 
 

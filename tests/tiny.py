@@ -119,6 +119,8 @@ def run(folder: Path, argv: list[str]) -> int:
         "build.write_project": lambda *_: None,
         "build.project_folder": lambda plan: folder / "project",
         "build.build_folder": lambda plan: folder / "build",
+        "build.configure": lambda *_: None,
+        "build.check_configured": lambda *_: None,
         "build.read_configured": lambda *_: Configured(cache={}, commands=(), said=""),
         "build.checked": product,
         "build.write_json": partial(write_record, folder),

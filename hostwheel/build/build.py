@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hostwheel.build.archive import write_archive
 from hostwheel.build.clock import Clock
-from hostwheel.build.cmake import check_configured, read_configured
-from hostwheel.build.engine import build_wheel
+from hostwheel.build.cmake import Configured, check_configured, read_configured
+from hostwheel.build.engine import build_wheel, configure
 from hostwheel.build.evidence import Compiled, Machine, record, write_json, write_symbols
 from hostwheel.build.folders import put, sibling, writing
 from hostwheel.build.lock import locked
@@ -94,17 +94,21 @@ def compile_wheel(plan: Plan, prepared: Prepared, machine: Machine, log: Path) -
         stage.mkdir(parents=True)
         since_ns = stage.stat().st_mtime_ns
         write_project(plan, prepared.src, project, compilers(machine))
-    # Configured afresh each time: CMake names an unused variable only when it is new to its cache.
-    (build_folder(plan) / "CMakeCache.txt").unlink(missing_ok=True)
     with writing(log.parent):
+        configure(plan, project, log)
+        check_configured(plan, configured(plan, log))
         wheel, cache = build_wheel(plan, project, stage, log)
-    said = log.read_text(encoding="utf-8", errors="replace")
     return Compiled(
         wheel=wheel,
-        configured=read_configured(build_folder(plan), said),
+        configured=configured(plan, log),
         cache=cache,
         steps=read_steps(build_folder(plan), since_ns=since_ns),
     )
+
+
+def configured(plan: Plan, log: Path) -> Configured:
+    said = log.read_text(encoding="utf-8", errors="replace")
+    return read_configured(build_folder(plan), said)
 
 
 def checked(plan: Plan, compiled: Compiled) -> Product:

@@ -77,7 +77,8 @@ def planned_flags(plan: Plan, command: str) -> tuple[str, ...]:
 def machine_flags(argv: list[str]) -> Iterator[str]:
     """The `-m…` options for the host compiler, those handed through nvcc included."""
     for argument in argv:
-        for part in re.sub(r"^(-Xcompiler|--compiler-options)=", "", argument).split(","):
+        handed_on = re.sub(r"^(-Xcompiler|--compiler-options)=", "", argument)
+        for part in re.split(r"[,\s]+", handed_on):
             if re.match(r"-m[a-z]", part):
                 yield part
 

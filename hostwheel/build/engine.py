@@ -4,6 +4,7 @@ import fnmatch
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,11 +18,13 @@ from hostwheel.build.progress import watching
 from hostwheel.build.project import build_folder
 from hostwheel.build.steps import last_costs
 from hostwheel.errors import MachineLacks, Refused, StepFailed
+from hostwheel.plan.defines import ROOT
 from hostwheel.plan.plan import Plan
 from hostwheel.run import capture, indented, live, start
 
 BYTES_PER_JOB = 1 << 30  # a g++ of llama-server's biggest files takes a little less
 BYTES_PER_CUDA_JOB = 2 << 30  # what an nvcc of a FlashAttention template has been seen to take
+FULL = 1 << 20  # bytes; CMake and ninja do not say that it is the disk
 KILLED = re.compile(r"Killed|out of memory|signal:? 9\b|SIGKILL")
 
 
@@ -67,6 +70,25 @@ def available_memory() -> int:
     raise MachineLacks("/proc/meminfo does not say MemAvailable: is this Linux?")
 
 
+def configure(plan: Plan, project: Path, log: Path) -> None:
+    """Run CMake alone, so that what it did can be checked before an hour is spent on it.
+
+    Afresh each time: CMake names an unused variable only when that is new to its cache.
+    """
+    folder = build_folder(plan)
+    (folder / "CMakeCache.txt").unlink(missing_ok=True)
+    argv = (
+        *("cmake", "-G", "Ninja", "-S", str(project), "-B", str(folder)),
+        *("-DCMAKE_BUILD_TYPE=Release", "-DSKBUILD_SCRIPTS_DIR=scripts"),
+        *(f"-D{name}={value}" for name, value in plan.defines.items()),
+    )
+    count = jobs(len(os.sched_getaffinity(0)), available_memory())
+    try:
+        live(argv, env=environment(plan, os.environ) | count.environment(), log=log)
+    except StepFailed as error:
+        raise explained(error, log.read_text(errors="replace"), count.every) from None
+
+
 def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, dict[str, int]]:
     """Run scikit-build-core on `project`; return the wheel in `stage` and sccache's counts.
 
@@ -107,7 +129,7 @@ def compile_all(
 
 def explained(error: StepFailed, said: str, count: int) -> Exception:
     """A failed build by who has to act. `count`: how many of the biggest compilers ran at once."""
-    if "No space left on device" in said:
+    if "No space left on device" in said or shutil.disk_usage(ROOT).free < FULL:
         return MachineLacks(f"the disk is full; make room and run again to go on\n{error}")
     if KILLED.search(said):
         return MachineLacks(

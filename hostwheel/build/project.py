@@ -22,7 +22,7 @@ from hostwheel.plan.defines import tree
 from hostwheel.plan.plan import Plan, plain
 
 TEMPLATE = Path(__file__).parent / "template"
-TEMPLATE_FILES = ("CMakeLists.txt", "guard.c", "tool.py.in")
+TEMPLATE_FILES = ("CMakeLists.txt", "guard.c", "tool.in")
 IN_WHEEL = "llama_cpp/hostwheel"
 BUILD_INFO = f"{IN_WHEEL}/build-info.json"
 SBOM = "sboms/hostwheel.cdx.json"  # below .dist-info, PEP 770

@@ -35,7 +35,7 @@ def refusal(build: str, needed: tuple[str, ...], lacking: tuple[str, ...], brand
         f"llama.cpp {build} cannot run on this CPU ({brand}).\n"
         f"It was compiled for CPUs with: {' '.join(needed)}.\n"
         f"This CPU, or the virtual machine around it, lacks: {' '.join(lacking)}.\n"
-        "Install a build for this machine, for example one labelled cpu.sse42."
+        "Install a build for this machine, for example one labelled cpu.any."
     )
 
 

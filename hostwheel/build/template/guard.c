@@ -85,7 +85,7 @@ static void guard(int argc, char ** argv, char ** envp) {
             say(" "), say(needed[i].name);
         }
     }
-    say(".\nInstall a build for this machine, for example one labelled cpu.sse42.\n");
+    say(".\nInstall a build for this machine, for example one labelled cpu.any.\n");
     _exit(EXIT_WRONG_MACHINE);
 }
 
