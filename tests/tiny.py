@@ -121,7 +121,7 @@ def run(folder: Path, argv: list[str]) -> int:
         "build.build_folder": lambda plan: folder / "build",
         "build.configure": lambda *_: None,
         "build.check_configured": lambda *_: None,
-        "build.read_configured": lambda *_: Configured(cache={}, commands=(), said=""),
+        "build.configured": lambda *_: Configured(cache={}, commands=(), said=""),
         "build.checked": product,
         "build.write_json": partial(write_record, folder),
         "build.write_archive": lambda plan, root, archive: archive.write_bytes(b"archive"),
