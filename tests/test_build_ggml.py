@@ -104,3 +104,17 @@ def test_our_table_of_cpu_variants_is_upstreams(plan: Plan) -> None:
     assert {tag: set(options.split()) for tag, options in found} == {
         tag: set(options) for tag, options in isa.VARIANTS.items()
     }
+
+
+def test_with_tensor_cores_only_heads_of_40_and_72_reach_the_tile_kernels(plan: Plan) -> None:
+    """What patches/0004 rests on, in fattn.cu: ggml_cuda_get_best_fattn_kernel."""
+    cuda = tree(plan.source) / "src/vendor/llama.cpp/ggml/src/ggml-cuda"
+    text = (cuda / "fattn.cu").read_text()
+    start = text.index("if (turing_mma_available(cc) && Q->ne[0] != 40 && Q->ne[0] != 72) {\n")
+    block = text[start : text.index("\n    }\n", start)]
+    returned = set(re.findall(r"return (\w+);", block))
+    assert returned == {"BEST_FATTN_KERNEL_VEC", "BEST_FATTN_KERNEL_MMA_F16"}
+    assert block.endswith("        return BEST_FATTN_KERNEL_MMA_F16;")
+    assert "BEST_FATTN_KERNEL_TILE;" not in text[:start]
+    callers = [path.name for path in cuda.glob("*.cu") if "attn_ext_tile(ctx" in path.read_text()]
+    assert callers == ["fattn.cu"]

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.build.build import compile_wheel
 from hostwheel.build.cmake import (
     Configured,
     check_configured,
@@ -17,10 +16,8 @@ from hostwheel.build.cmake import (
     read_configured,
     unused_variables,
 )
-from hostwheel.build.evidence import Machine
+from hostwheel.build.engine import configure
 from hostwheel.build.project import pyproject
-from hostwheel.build.source import Prepared
-from hostwheel.build.toolchain import host_compiler
 from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
 from tests.plans import need, plan_for, upstream_source
@@ -96,21 +93,15 @@ def test_a_define_that_nothing_reads_is_seen_again_in_a_used_build_folder(
     cmake: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """CMake says it only of a value that is new to its cache."""
-    defines = {**CONSUMED, "LLAMA_CUBLAS": "ON"}
-
-    def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, object]:
-        log.write_text(configured(cmake, tmp_path, defines).said)
-        return stage / "x.whl", {}
-
-    monkeypatch.setattr("hostwheel.build.build.build_wheel", build_wheel)
-    monkeypatch.setattr("hostwheel.build.build.build_folder", lambda plan: tmp_path / "build")
-    monkeypatch.setattr("hostwheel.build.build.project_folder", lambda plan: tmp_path / "project")
-    src = upstream_source(tmp_path / "src")
-    prepared = Prepared(src=src, archive_sha256="", patches=(), reused=True)
-    machine = Machine(compiler=host_compiler(), toolkit=None)
-    for _ in range(2):
-        compiled = compile_wheel(planned(defines), prepared, machine, tmp_path / "build.log")
-        assert unused_variables(compiled.configured.said) == ("LLAMA_CUBLAS",)
+    (tmp_path / "CMakeLists.txt").write_text(PROJECT)
+    monkeypatch.setattr("hostwheel.build.engine.build_folder", lambda plan: tmp_path / "build")
+    env = {"PATH": f"{Path(cmake).parent}:/usr/bin:/bin"}
+    monkeypatch.setattr("hostwheel.build.engine.environment", lambda plan, ours: env)
+    plan = planned({**CONSUMED, "LLAMA_CUBLAS": "ON"})
+    for time in ("first", "second"):
+        log = tmp_path / f"{time}.log"
+        configure(plan, tmp_path, log)
+        assert "LLAMA_CUBLAS" in unused_variables(log.read_text()), time
 
 
 def test_the_rest_of_the_log_is_not_taken_for_names(cmake: str, tmp_path: Path) -> None:
