@@ -1,7 +1,5 @@
 """Fixtures that cost minutes, or a download, made once a session."""
 
-import os
-import shutil
 from pathlib import Path
 
 import pytest
@@ -9,23 +7,12 @@ import pytest
 from hostwheel.build.build import cache_folder
 from hostwheel.build.locked import install_locked
 from tests.builds import CHECKOUT, Built, Installed, build, install
-
-
-def need(what: str, found: object) -> None:
-    """Skip a test for want of `what`; in CI, where all must run, fail instead."""
-    if found:
-        return
-    if os.environ.get("CI"):
-        pytest.fail(f"{what} is missing, and CI must have it")
-    pytest.skip(f"{what} is missing")
+from tests.plans import need
 
 
 @pytest.fixture(scope="session")
 def emulator() -> str:
-    found = shutil.which("qemu-x86_64")
-    need("qemu-user", found)
-    assert found is not None
-    return found
+    return need("qemu-x86_64", "apt-get install qemu-user")
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from hostwheel.artifact.binary import Binary, is_elf, read_binary
+from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
 from hostwheel.artifact.disasm import beyond, used_features
 from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.artifact.symbols import load_symbol_map
@@ -167,12 +167,8 @@ def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
                 yield f"{name} needs {needed}, which nobody provides"
         for prefix, floor in floors.items():
             found = binary.versions.get(prefix, "0")
-            if key(found) > key(floor):
+            if numeric(found) > numeric(floor):
                 yield f"{name} needs {prefix}_{found}, host {plan.host.name} has {floor}"
-
-
-def key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def instructions(plan: Plan, product: Product) -> Iterator[str]:
