@@ -1,6 +1,10 @@
 """A draft of a10g (sm_86, FlashAttention off), end to end on a machine without a GPU."""
 
 import ctypes
+import json
+import shlex
+import shutil
+import subprocess
 import zipfile
 from pathlib import Path
 
@@ -9,11 +13,12 @@ import pytest
 from hostwheel.artifact.binary import read_binary
 from hostwheel.artifact.fatbin import read_fatbin
 from tests.answers import ANSWER, ASK, QUESTION
-from tests.builds import Built, Installed
+from tests.builds import CHECKOUT, Built, Installed, build
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(5400)]
 
 LABEL = "0.3.36+cu130.sm86.avx2.draft"
+BUILD = Path("/var/tmp/hostwheel/llama_cpp_python-0.3.36/build/a10g-draft")
 NO_DRIVER = f"llama_cpp {LABEL}: no NVIDIA driver on this machine"
 
 
@@ -86,3 +91,44 @@ def test_it_answers_on_the_cpu_without_a_driver(
     done = a10g_draft_installed.run("python", "-c", ASK, smollm2, QUESTION)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == ANSWER
+
+
+def compiled_again(folder: Path, name: str, without: str = "") -> tuple[bytes, bytes]:
+    """A file's object as the build left it and one compiled now, without the cache; stripped."""
+    entries = json.loads((BUILD / "compile_commands.json").read_text())
+    entry = next(each for each in entries if each["file"].endswith(name))
+    argv = shlex.split(entry["command"].replace(without, ""))
+    place = argv.index("-o") + 1
+    built, again = BUILD / argv[place], folder / "again.o"
+    argv[place] = str(again)
+    subprocess.run(argv, cwd=BUILD, check=True, env={"PATH": "/usr/bin:/bin"})
+    return stripped(built, folder), stripped(again, folder)
+
+
+def stripped(file: Path, folder: Path) -> bytes:
+    target = folder / f"{file.name}.stripped"
+    subprocess.run(("strip", "--strip-unneeded", "-o", target, file), check=True)
+    return target.read_bytes()
+
+
+def test_a_cuda_file_compiled_again_gives_the_same_bytes(a10g_draft: Built, tmp_path: Path) -> None:
+    """The whole wheel twice is too much for each run: `hostwheel build --check-reproducible`."""
+    built, again = compiled_again(tmp_path, "unity_mmf_0_cu.cu")
+    assert built == again
+
+
+def test_without_fixed_names_it_would_not(a10g_draft: Built, tmp_path: Path) -> None:
+    built, again = compiled_again(tmp_path, "unity_mmf_0_cu.cu", without="-frandom-seed=0")
+    assert built != again
+
+
+def test_an_emptied_tree_takes_all_objects_from_the_cache(
+    a10g_draft: Built, tmp_path: Path
+) -> None:
+    """F2, F4: nvcc's objects too; and the wheel is the same, byte for byte."""
+    shutil.rmtree(BUILD)
+    again = build(str(CHECKOUT / "tests" / "data" / "a10g-draft.toml"), tmp_path)
+    counts = again.evidence["compiler_cache"]
+    assert counts["misses"] == 0
+    assert counts["hits"] >= counts["compilations"] > 150
+    assert again.wheel.read_bytes() == a10g_draft.wheel.read_bytes()

@@ -17,7 +17,7 @@ from hostwheel.plan.defines import ROOT, tree
 from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe
-from tests.builds import Built
+from tests.builds import CHECKOUT, Built
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(600)]
 
@@ -25,8 +25,12 @@ pytestmark = [pytest.mark.build, pytest.mark.timeout(600)]
 @pytest.fixture(scope="module")
 def plan(cpu_avx2: Built) -> Plan:
     """cpu-avx2, whose prepared source and project folder the build has left."""
+    return plan_of(str(cpu_avx2.evidence["recipe"]))
+
+
+def plan_of(wanted: str) -> Plan:
     data = find_data()
-    recipe = load_recipe(str(cpu_avx2.evidence["recipe"]), data.recipes)
+    recipe = load_recipe(wanted, data.recipes)
     patches = patch_hashes(data.patches, recipe.source.version)
     return make_plan(recipe, patches, file_hashes(data.locks, "*.txt"))
 
@@ -118,3 +122,22 @@ def test_with_tensor_cores_only_heads_of_40_and_72_reach_the_tile_kernels(plan: 
     assert "BEST_FATTN_KERNEL_TILE;" not in text[:start]
     callers = [path.name for path in cuda.glob("*.cu") if "attn_ext_tile(ctx" in path.read_text()]
     assert callers == ["fattn.cu"]
+
+
+def test_everything_compiles_each_file_apart_and_every_kernel(
+    a10g_draft: Built, tmp_path: Path
+) -> None:
+    """The switch that turns our savings off: the same files as upstream would compile."""
+    recipe = tmp_path / "a10g-draft.toml"  # of the same name: the draft has left its project
+    draft = (CHECKOUT / "tests" / "data" / "a10g-draft.toml").read_text()
+    recipe.write_text(draft + "everything = true\n")
+    plan = plan_of(str(recipe))
+    cuda = tree(plan.source) / "src/vendor/llama.cpp/ggml/src/ggml-cuda"
+    kernels = {path.name for path in cuda.glob("template-instances/fattn-tile*.cu")}
+    done = configure(plan, tmp_path / "b", plan.defines)
+    compiled = {Path(each["file"]).name for each in done.commands}
+    assert not [name for name in compiled if name.startswith("unity_") and name.endswith(".cu")]
+    assert kernels <= compiled
+    assert {path.name for path in cuda.glob("*.cu")} <= compiled
+    by_default = {Path(each["file"]).name for each in a10g_draft.evidence["compile_commands"]}
+    assert not kernels <= by_default

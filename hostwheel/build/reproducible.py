@@ -6,6 +6,8 @@ import tempfile
 import zipfile
 from pathlib import Path
 
+from lief import ELF
+
 from hostwheel.artifact.binary import is_elf, open_elf
 from hostwheel.build.build import build
 from hostwheel.build.project import build_folder
@@ -56,20 +58,31 @@ def difference(first: Path, second: Path) -> str:
 
 
 def inside(first: bytes, second: bytes) -> str:
-    """The first difference of two members, with the section's name in an ELF file."""
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(first)
-        file.flush()
-        path = Path(file.name)
-        section = section_at(path, offset(first, second)) if is_elf(path) else None
-    return place(first, second) + (f" (section {section})" if section else "")
+    """The first difference of two members; of ELF files, of their first section that differs."""
+    with tempfile.TemporaryDirectory() as folder:
+        paths = (Path(folder, "first"), Path(folder, "second"))
+        for path, content in zip(paths, (first, second), strict=True):
+            path.write_bytes(content)
+        if not all(is_elf(path) for path in paths):
+            return place(first, second)
+        return in_sections(*(sections(path) for path in paths)) or place(first, second)
 
 
-def section_at(path: Path, position: int) -> str | None:
+def sections(path: Path) -> list[tuple[str, bytes]]:
+    """Names and contents: code and data first, since tables and notes follow from them."""
     elf = open_elf(path)  # kept: LIEF's sections do not outlive their file
-    for section in elf.sections:
-        if section.file_offset <= position < section.file_offset + section.size:
-            return str(section.name)
+    ordered = sorted(elf.sections, key=lambda each: each.type != ELF.Section.TYPE.PROGBITS)
+    return [(str(section.name), bytes(section.content)) for section in ordered]
+
+
+def in_sections(first: list[tuple[str, bytes]], second: list[tuple[str, bytes]]) -> str | None:
+    """The first section with another name or other bytes; headers are not looked at."""
+    for (name, one), (other, two) in zip(first, second, strict=False):
+        if name != other:
+            return f"section {name} in the one, {other} in the other"
+        if one != two:
+            sizes = "" if len(one) == len(two) else f", of {len(one)} and {len(two)} bytes"
+            return f"section {name}{sizes}, {place(one, two)}"
     return None
 
 

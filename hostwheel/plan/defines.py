@@ -17,6 +17,12 @@ LIBRARIES = (
     *("llama-server-impl", "llama-bench-impl", "llama-quantize-impl"),
 )
 
+PREFIX_MAP = f"-ffile-prefix-map={ROOT}=."
+
+# nvcc otherwise puts the process id into the names of functions that only one file sees, and
+# they end up in the GPU code. Names stay unique: they also hold the file's name and a hash of it.
+FIXED_NAMES = "-frandom-seed=0"
+
 # What ggml's and llama.cpp's CMake files would otherwise decide by looking at the machine, or
 # switch on by default. One reason each, where it is not plain from the name.
 FIXED_DEFINES: Mapping[str, str] = {
@@ -25,8 +31,8 @@ FIXED_DEFINES: Mapping[str, str] = {
     "CMAKE_PLATFORM_NO_VERSIONED_SONAME": "ON",  # a wheel has no symlinks: each library once
     "CMAKE_C_COMPILER_LAUNCHER": "sccache",
     "CMAKE_CXX_COMPILER_LAUNCHER": "sccache",
-    "CMAKE_C_FLAGS": f"-ffile-prefix-map={ROOT}=.",
-    "CMAKE_CXX_FLAGS": f"-ffile-prefix-map={ROOT}=.",
+    "CMAKE_C_FLAGS": PREFIX_MAP,
+    "CMAKE_CXX_FLAGS": PREFIX_MAP,
     "CMAKE_SHARED_LINKER_FLAGS": "-Wl,--build-id=sha1",  # finds the symbol map of a stripped file
     "CMAKE_EXE_LINKER_FLAGS": "-Wl,--build-id=sha1",
     "GGML_NATIVE": "OFF",  # ON ignores every option below and passes -march=native
@@ -89,7 +95,7 @@ def cuda_defines(recipe: Recipe) -> Mapping[str, str]:
     return {
         "CMAKE_CUDA_ARCHITECTURES": f"{machine_code_for(gpu.compute)}-real",
         "CMAKE_CUDA_COMPILER_LAUNCHER": "sccache",
-        "CMAKE_CUDA_FLAGS": f"-Xcompiler=-ffile-prefix-map={ROOT}=.{draft_flags}",
+        "CMAKE_CUDA_FLAGS": f"-Xcompiler={PREFIX_MAP} {FIXED_NAMES}{draft_flags}",
         "HOSTWHEEL_FA_TILE_ALL": on_off(recipe.everything),
         "GGML_CUDA_COMPRESSION_MODE": "size",
         "GGML_CUDA_FA": on_off(not recipe.draft),

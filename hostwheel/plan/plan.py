@@ -17,7 +17,7 @@ from hostwheel.plan.recipe import Recipe, Source
 
 # Variables that the build takes from the user's environment. None may change the bytes.
 PASSED_THROUGH = (
-    "HOME",
+    *("HOME", "XDG_CACHE_HOME"),  # where sccache keeps its cache
     "SCCACHE_*",
     "AWS_*",
     "SSL_CERT_FILE",

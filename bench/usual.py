@@ -1,0 +1,133 @@
+"""What the usual way of building costs: python bench/usual.py compile_commands.json
+
+Each of FILES is compiled alone, once with a recipe's command and once with the architectures that
+llama.cpp chooses when nobody names any (CUDA 13, GGML_NATIVE=OFF), one after the other, without a
+compiler cache; CPU-seconds of nvcc and all that it starts. A kind's mean, times how many files of
+that kind a default build compiles, gives the CUDA part. The usual way compiles everything twice,
+the wheel and the server apart; C++ is taken as measured in bench/build.json for cpu-avx2, and ours
+as measured there for the whole of the recipe.
+"""
+
+import json
+import os
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from hostwheel.facts.cpuid import Cpu
+
+BENCH = Path(__file__).parent
+CUDA = Path("/var/tmp/hostwheel/llama_cpp_python-0.3.36/src/vendor/llama.cpp/ggml/src/ggml-cuda")
+
+# ggml/src/ggml-cuda/CMakeLists.txt, its list for CUDA 13.
+REAL, VIRTUAL = ("86", "89", "120a", "121a"), ("75", "80", "90")
+
+# Kind → what a default build compiles of it, and those that are measured.
+KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "fattn-mma instances": (
+        "template-instances/fattn-mma-*.cu",
+        ("template-instances/fattn-mma-f16-instance-ncols1_8-ncols2_4.cu",),
+    ),
+    "fattn-tile instances": (
+        "template-instances/fattn-tile-*.cu",
+        ("template-instances/fattn-tile-instance-dkq128-dv128.cu",),
+    ),
+    "fattn-vec instances of the default types": (
+        "template-instances/fattn-vec-instance-*[01f6]-*.cu",
+        ("template-instances/fattn-vec-instance-f16-f16.cu",),
+    ),
+    "mmq instances": (
+        "template-instances/mmq-*.cu",
+        ("template-instances/mmq-instance-q4_k.cu",),
+    ),
+    "mmf instances": (
+        "template-instances/mmf-*.cu",
+        ("template-instances/mmf-instance-ncols_8.cu",),
+    ),
+    "operators": (
+        "*.cu",
+        tuple(
+            f"{name}.cu"
+            for name in ("mmvq", "cpy", "mmvf", "ggml-cuda", "softmax", "norm", "rope", "unary")
+        ),
+    ),
+}
+DEFAULT_PAIRS = frozenset(("q4_0-q4_0", "q8_0-q8_0", "f16-f16", "bf16-bf16"))
+
+
+def count(pattern: str) -> int:
+    names = [path.stem for path in CUDA.glob(pattern)]
+    pairs = [name for name in names if "fattn-vec" in name]
+    return len(
+        [name for name in pairs if name.rpartition("instance-")[2] in DEFAULT_PAIRS] or names
+    )
+
+
+def command(entries: list[dict[str, str]], source: Path, target: Path) -> list[str]:
+    """How any other CUDA file of the recipe is compiled, with this source and target."""
+    entry = next(each for each in entries if each["file"].endswith("/cpy.cu"))
+    argv = [
+        entry["file"] if part == entry["file"] else part for part in shlex.split(entry["command"])
+    ]
+    argv[argv.index(entry["file"])] = str(source)
+    argv[argv.index("-o") + 1] = str(target)
+    return argv
+
+
+def usual(argv: list[str]) -> list[str]:
+    codes = (
+        *(f"--generate-code=arch=compute_{arch},code=[sm_{arch}]" for arch in REAL),
+        *(f"--generate-code=arch=compute_{arch},code=[compute_{arch}]" for arch in VIRTUAL),
+    )
+    kept = [part for part in argv if not part.startswith(("--generate-code", "-DHOSTWHEEL"))]
+    return [kept[0], *codes, *kept[1:]]
+
+
+def cpu_seconds(argv: list[str]) -> float:
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    subprocess.run(argv, check=True, stderr=subprocess.DEVNULL)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)
+
+
+def measured(entries: list[dict[str, str]], name: str) -> dict[str, float]:
+    with tempfile.TemporaryDirectory() as folder:
+        argv = command(entries, CUDA / name, Path(folder, "x.o"))
+        figures = {"one architecture": cpu_seconds(argv), "default": cpu_seconds(usual(argv))}
+    print(name, figures, file=sys.stderr, flush=True)
+    return figures
+
+
+def main(commands: str) -> None:
+    entries = json.loads(Path(commands).read_text())
+    files = {
+        kind: {name: measured(entries, name) for name in names}
+        for kind, (_, names) in KINDS.items()
+    }
+    kinds = {
+        kind: {
+            "files": count(KINDS[kind][0]),
+            "mean": {
+                way: round(sum(each[way] for each in found.values()) / len(found), 1)
+                for way in ("one architecture", "default")
+            },
+        }
+        for kind, found in files.items()
+    }
+    result = {
+        "command": "python bench/usual.py build/a10g/compile_commands.json",
+        "unit": "CPU-seconds",
+        "cpu": Cpu().brand,
+        "cores": len(os.sched_getaffinity(0)),
+        "files": files,
+        "kinds": kinds,
+    }
+    (BENCH / "usual.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
