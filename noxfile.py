@@ -43,19 +43,42 @@ def install(session: nox.Session, group: str) -> None:
 
 
 def build_session(recipe: str) -> None:
-    """Register `build_<recipe>`: `hostwheel build` in an environment of its own."""
+    """Register `build_<recipe>`: build, then audit, in an environment of its own."""
 
     def build(session: nox.Session) -> None:
         session.install("-e.")
         session.run("hostwheel", "build", recipe, *session.posargs)
+        if not {"--out", "--report"} & set(session.posargs):
+            audit_product(session, recipe)
 
     name = f"build_{recipe.replace('-', '_')}"
     build.__doc__ = f"Build the wheel and the archive of {recipe} into out/{recipe}."
     nox.session(name=name, default=False, tags=["build"])(build)
 
 
+def audit_session(recipe: str) -> None:
+    """Register `audit_<recipe>`."""
+
+    def audit(session: nox.Session) -> None:
+        session.install("-e.")
+        audit_product(session, recipe)
+
+    name = f"audit_{recipe.replace('-', '_')}"
+    audit.__doc__ = f"Audit what lies in out/{recipe}/dist against the plan it was built by."
+    nox.session(name=name, default=False, tags=["audit"])(audit)
+
+
+def audit_product(session: nox.Session, recipe: str) -> None:
+    """Leave audit.json and audit.html beside build.json."""
+    out = Path("out") / recipe
+    wheels_first = sorted((out / "dist").glob("*"), key=lambda file: file.suffix != ".whl")
+    plan = ("--plan", str(out / "build.json"), "--out", str(out))
+    session.run("hostwheel", "audit", *map(str, wheels_first), *plan)
+
+
 for recipe in RECIPES:
     build_session(recipe)
+    audit_session(recipe)
 
 if __name__ == "__main__":
     nox.main()

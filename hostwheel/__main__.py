@@ -11,6 +11,7 @@ from types import FrameType
 from typing import TypeAlias
 
 from hostwheel import __version__
+from hostwheel.audit.command import add_arguments
 from hostwheel.build.build import build
 from hostwheel.build.report import write_report
 from hostwheel.build.reproducible import check_reproducible
@@ -82,6 +83,7 @@ def parser() -> argparse.ArgumentParser:
     add_recipes(commands)
     add_plan(commands)
     add_build(commands)
+    add_audit(commands)
     add_bump(commands)
     return top
 
@@ -129,6 +131,12 @@ def add_build(commands: Commands) -> None:
         help="build twice, the second time from nothing, and compare byte by byte",
     )
     made.set_defaults(run=run_build)
+
+
+def add_audit(commands: Commands) -> None:
+    what = "read a finished wheel, archive or library, and say on which hosts it runs"
+    made = command(commands, "audit", what, "hostwheel audit some.whl --host aws-g5")
+    add_arguments(made)
 
 
 def add_bump(commands: Commands) -> None:

@@ -145,6 +145,21 @@ def test_ptx_says_its_version(nvcc: Path, tmp_path: Path) -> None:
     assert image.version == "9.0"  # CUDA 13.0's
 
 
+@pytest.mark.parametrize("mode", ["none", "size"])
+def test_code_says_its_toolkit_compressed_or_not(nvcc: Path, tmp_path: Path, mode: str) -> None:
+    flags = (*code_for("86:[sm_86,compute_86]"), f"-compress-mode={mode}")
+    images = read_fatbin(cuda_library(nvcc, tmp_path, *flags))
+    release = nvcc.parents[1].name.removeprefix("cuda-").rpartition(".")[0]
+    assert {image.kind for image in images} == {"cubin", "ptx"}
+    assert {image.toolkit for image in images if image.kind == "cubin"} == {release}
+
+
+@pytest.mark.parametrize("flags", [0x2011, 0x8011])
+def test_code_that_cannot_be_unpacked_says_no_toolkit(tmp_path: Path, flags: int) -> None:
+    (image,) = read_fatbin(with_section(tmp_path, container(entry(flags=flags))))
+    assert (image.compressed, image.toolkit) == (True, None)
+
+
 def test_no_gpu_code(tmp_path: Path) -> None:
     assert read_fatbin(with_section(tmp_path, container(entry()), section=".rodata.x")) == ()
 

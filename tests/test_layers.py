@@ -12,10 +12,12 @@ MAY_IMPORT = {
     "facts": {"errors"},
     "plan": {"errors", "run", "facts"},
     "artifact": {"errors", "run", "facts"},
+    "audit": {"errors", "run", "facts", "plan", "artifact"},
     "build": {"errors", "keeper", "run", "facts", "plan", "artifact"},
     "bump": {"errors", "run", "facts", "plan", "build"},
+    "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
-    "__main__": {"errors", "run", "facts", "plan", "artifact", "build", "bump", "smoke"},
+    "__main__": {"errors", "run", "facts", "plan", "artifact", "audit", "build", "bump", "smoke"},
     "__init__": set[str](),
 }
 

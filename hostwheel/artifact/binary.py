@@ -164,3 +164,8 @@ def has_ifunc(elf: ELF.Binary) -> bool:
 def text(name: str | bytes) -> str:
     """LIEF gives bytes for a name that is not UTF-8."""
     return name if isinstance(name, str) else name.decode(errors="backslashreplace")
+
+
+def enum_name(value: object) -> str:
+    """LIEF's name of a value, or its number where it has none: the file is damaged or strange."""
+    return str(getattr(value, "name", value))

@@ -1,202 +1,198 @@
-"""Which CPU features the machine code of an x86-64 ELF file uses. Counts, no verdicts."""
+"""Which CPU features x86-64 machine code uses, function by function. Facts, no verdicts.
 
-from bisect import bisect_right
-from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
-from pathlib import Path
-from types import MappingProxyType
-
-from iced_x86 import Code, CpuidFeature, Decoder, Formatter, FormatterSyntax, Instruction
-from lief import ELF
-
-from hostwheel.artifact.binary import open_elf
-from hostwheel.artifact.symbols import SymbolMap, name_at
-from hostwheel.errors import BadInput
-
-# iced-x86's name → archspec's (/proc/cpuinfo's where archspec has none), where they differ by
-# more than case. Checked against archspec 0.2.7 in the tests.
-NAMES: Mapping[str, str] = MappingProxyType(
-    {
-        "AVX512_IFMA": "avx512ifma",
-        "AVX512_VBMI": "avx512vbmi",
-        "CMPXCHG16B": "cx16",
-        "D3NOW": "3dnow",
-        "D3NOWEXT": "3dnowext",
-        "LZCNT": "abm",
-        "MONITORX": "mwaitx",
-        "SHA": "sha_ni",
-    }
-)
-
-# Every x86-64 CPU has these.
-BASELINE_NAMES = """
-    INTEL8086 INTEL8086_ONLY INTEL186 INTEL286 INTEL286_ONLY INTEL386 INTEL386_ONLY
-    INTEL386_A0_ONLY INTEL486 INTEL486_A_ONLY FPU FPU287 FPU287XL_ONLY FPU387 FPU387SL_ONLY
-    X64 CMOV CX8 FXSR CPUID CLFSH MMX SSE SSE2 TSC MSR RDPMC SEP SYSCALL UMOV MOV_TR SMM
+Code is decoded function by function, where symbols or unwind tables tell the functions, so that
+decoding finds its feet again at each of them; all that they hold counts. What lies between them
+is padding, functions that nobody describes (hand-written assembly, leaf functions of Windows), or
+tables. There, a stretch of instructions counts only if it leaves like code does, by a return or
+a jump, without anything in it that no program contains: bytes that decode to nothing,
+instructions of the kernel. Tables of random bytes hold such a thing about every tenth instruction.
 """
-BASELINE = frozenset(BASELINE_NAMES.split())
 
-# Encoded so that a CPU without them does nothing, or what the code expects, in their place.
-HARMLESS = frozenset(
-    (
-        "CET_IBT",  # endbr64: a long NOP
-        "CET_SS",  # rdssp: a long NOP; the rest runs only where rdssp answered
-        "CLDEMOTE",  # a hint in NOP space
-        "HLE",  # xacquire and xrelease: ignored prefixes
-        "HLE_OR_RTM",  # xtest: asked only inside a transaction
-        "MPX",  # bnd…: long NOPs
-        "MULTIBYTENOP",
-        "PAUSE",  # rep nop
-        "PREFETCHITI",  # hints in NOP space
-        "PREFETCHW",  # a NOP on every 64-bit CPU without it
-        "PREFETCHWT1",
-    )
-)
+import mmap
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, islice
+from operator import attrgetter
+from pathlib import Path
 
-# tzcnt is emitted for any target: as bsf it gives the same for non-zero input.
-# xgetbv reads what the system saves; code asks CPUID's OSXSAVE first.
-NOT_COUNTED = frozenset(
-    (Code.TZCNT_R16_RM16, Code.TZCNT_R32_RM32, Code.TZCNT_R64_RM64, Code.XGETBV)
-)
-QUESTIONS = (Code.CPUID, Code.XGETBV)
+from iced_x86 import Code, Decoder, Formatter, FormatterSyntax, Instruction
 
-# archspec's alias: sse3 is often left out of a list that has ssse3.
-IMPLIED_BY = MappingProxyType({"sse3": "ssse3"})
+from hostwheel.artifact.codes import QUESTIONS, code_kinds
+from hostwheel.artifact.layout import Piece
 
-LONGEST_INSTRUCTION = 15
+CODE = attrgetter("code")
+# Instructions, of what is nobody's: a table among them makes no more of them suspect.
+BATCH = 1024
+
+# Address, iced-x86's code.
+Noted = tuple[int, int]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Use:
-    """How often a feature is used, and the first place: address, function and Intel syntax.
+class Chunk:
+    """Part of a file's executable bytes, to be decoded alone.
 
-    `functions` counts by function name; it is empty, and `function` None, without symbols.
+    `pieces` are those of functions, by address; what lies between them is nobody's. They are not
+    `exact` where only the functions' beginnings are known, and tables may lie behind one.
     """
 
+    path: Path
+    offset: int
+    address: int
+    size: int
+    pieces: tuple[Piece, ...]
+    exact: bool
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """A feature used `count` times by `owner` (a function's address), first at `address`."""
+
+    feature: str
+    owner: int | None
     count: int
     address: int
-    function: str | None
     text: str
-    functions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Sweep:
-    """One linear pass over all executable bytes of a file.
+class Decoded:
+    """What one chunk holds. `questions` counts cpuid and xgetbv, `invalid` bytes of no meaning."""
 
-    `questions` are the addresses of cpuid and xgetbv; `invalid` counts bytes that decode to
-    nothing, a measure of data among the code.
-    """
-
-    used: Mapping[str, Use]
     instructions: int
     invalid: int
-    questions: tuple[int, ...]
+    questions: int
+    hits: tuple[Hit, ...]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Block:
-    """Executable bytes and the virtual address of the first."""
+class Stretch:
+    """Bytes of one owner. `noted` are (address, code) of what is worth a second look."""
 
-    address: int
-    code: bytes
-
-
-def used_features(path: Path, symbols: SymbolMap | None = None) -> Mapping[str, Use]:
-    """Uses beyond the x86-64 baseline by feature; BadInput when no x86-64 ELF file."""
-    return sweep(path, symbols).used
+    owner: int | None
+    instructions: int
+    invalid: int
+    noted: tuple[Noted, ...]
 
 
-def beyond(used: Mapping[str, Use], allowed: Collection[str]) -> tuple[str, ...]:
-    """The features used that are not among those allowed, sorted."""
-    return tuple(
-        sorted(
-            name
-            for name in used
-            if name not in allowed and IMPLIED_BY.get(name, name) not in allowed
-        )
+def decode(chunk: Chunk) -> Decoded:
+    """Decode every byte of a chunk. About 5 million instructions a second."""
+    code = content(chunk)
+    found = tuple(stretches(chunk, code))
+    return Decoded(
+        instructions=sum(each.instructions for each in found),
+        invalid=sum(each.invalid for each in found),
+        questions=sum(number in QUESTIONS for each in found for _, number in each.noted),
+        hits=tuple(hit for each in found for hit in hits(each, chunk.address, code)),
     )
 
 
-def sweep(path: Path, symbols: SymbolMap | None = None) -> Sweep:
-    """Decode every executable byte of an x86-64 ELF file. About 6 million instructions a second."""
-    blocks = tuple(executable(path))
-    hits: dict[int, list[int]] = {code: [] for code in (*feature_table(), *QUESTIONS, Code.INVALID)}
-    instructions = sum(note(block, hits) for block in blocks)
-    places: defaultdict[str, list[int]] = defaultdict(list)
-    for code, names in feature_table().items():
-        for name in names:
-            places[name] += hits[code]
-    return Sweep(
-        used={
-            name: use(sorted(found), blocks, symbols)
-            for name, found in sorted(places.items())
-            if found
-        },
-        instructions=instructions,
-        invalid=len(hits[Code.INVALID]),
-        questions=tuple(sorted(address for code in QUESTIONS for address in hits[code])),
-    )
+def content(chunk: Chunk) -> bytes:
+    with (
+        chunk.path.open("rb") as file,
+        mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as whole,
+    ):
+        return whole[chunk.offset : chunk.offset + chunk.size]
 
 
-def executable(path: Path) -> Iterator[Block]:
-    """Executable sections by address; executable segments of a file without section headers."""
-    elf = open_elf(path)
-    if elf.header.machine_type != ELF.ARCH.X86_64:
-        raise BadInput(f"{path}: machine {elf.header.machine_type.name}, expected x86-64")
-    for section in sorted(elf.sections, key=lambda each: each.virtual_address):
-        if section.size and section.has(ELF.Section.FLAGS.EXECINSTR):
-            yield Block(address=section.virtual_address, code=bytes(section.content))
-    if not len(elf.sections):
-        for segment in elf.segments:
-            if segment.has(ELF.Segment.FLAGS.X):
-                yield Block(address=segment.virtual_address, code=bytes(segment.content))
+def stretches(chunk: Chunk, code: bytes) -> Iterator[Stretch]:
+    """What each function holds, and what lies between them; those without anything noted too."""
+    at, base = chunk.address, chunk.address
+    for start, end, owner in chunk.pieces:
+        if at < start:
+            yield nobodys(code[at - base : start - base], at)
+        yield function(code[start - base : end - base], start, owner, exact=chunk.exact)
+        at = end
+    if at < base + chunk.size:
+        yield nobodys(code[at - base :], at)
 
 
-def note(block: Block, hits: Mapping[int, list[int]]) -> int:
-    """Add the address of each instruction with a noted code; return how many were decoded."""
-    decoder = Decoder(64, block.code, ip=block.address)
-    count = 0
+def function(code: bytes, address: int, owner: int, *, exact: bool) -> Stretch:
+    codes = list(map(CODE, Decoder(64, code, ip=address)))
+    kinds = code_kinds()
+    noted: tuple[Noted, ...] = ()
+    invalid = 0
+    if Code.INVALID in codes:
+        dirty = tuple(resynced(code, address))
+        invalid = sum(each == Code.INVALID for _, each in dirty)
+        noted = tuple(each for each in dirty if each[1] in kinds.noted)
+        noted = noted if exact else tuple(like_code(dirty))
+    elif not kinds.noted.isdisjoint(codes):
+        noted = tuple(picked(Decoder(64, code, ip=address), codes))
+    return Stretch(owner=owner, instructions=len(codes), invalid=invalid, noted=noted)
+
+
+def nobodys(code: bytes, address: int) -> Stretch:
+    """What stands between functions: nearly always a few bytes of padding."""
+    kinds = code_kinds()
+    decoder = Decoder(64, code, ip=address)
+    instructions, invalid = 0, 0
+    noted: list[Noted] = []
+    while decoder.can_decode:
+        start = decoder.position
+        batch = list(islice(decoder, BATCH))
+        codes = list(map(CODE, batch))
+        instructions += len(codes)
+        if kinds.implausible.isdisjoint(codes):
+            noted += picked(batch, codes)
+            continue
+        dirty = tuple(resynced(code[start : decoder.position], address + start))
+        noted += like_code(dirty)
+        invalid += sum(each == Code.INVALID for _, each in dirty)
+    return Stretch(owner=None, instructions=instructions, invalid=invalid, noted=tuple(noted))
+
+
+def picked(instructions: Iterable[Instruction], codes: Sequence[int]) -> Iterator[Noted]:
+    """Those worth a second look; `codes` are theirs."""
+    wanted = map(code_kinds().noted.__contains__, codes)
+    return ((each.ip, each.code) for each in compress(instructions, wanted))
+
+
+def like_code(instructions: Iterable[Noted]) -> Iterator[Noted]:
+    """Of what is noted, that in stretches which leave like code does."""
+    kinds = code_kinds()
+    waiting: list[Noted] = []
+    for at, code in instructions:
+        if code in kinds.implausible:
+            waiting.clear()
+        elif code in kinds.noted:
+            waiting.append((at, code))
+        elif code in kinds.leaving:
+            yield from waiting
+            waiting.clear()
+
+
+def resynced(code: bytes, address: int) -> Iterator[Noted]:
+    """Each instruction; after one that is none it goes on at the next byte."""
+    decoder = Decoder(64, code, ip=address)
     for instruction in decoder:
-        count += 1
-        if (sink := hits.get(instruction.code)) is not None:
-            sink.append(instruction.ip)
-            if instruction.code == Code.INVALID:
-                # It takes a second byte along, which may begin a real instruction.
-                decoder.ip = instruction.ip + 1
-                decoder.position = decoder.ip - block.address
-    return count
+        yield instruction.ip, instruction.code
+        if instruction.code == Code.INVALID:
+            # It takes a second byte along, which may begin a real instruction.
+            decoder.ip = instruction.ip + 1
+            decoder.position = decoder.ip - address
 
 
-@cache
-def feature_table() -> Mapping[int, tuple[str, ...]]:
-    """iced-x86 code → features, of the codes that not every x86-64 CPU can do or do without."""
-    features = {value: name for name, value in vars(CpuidFeature).items() if name.isupper()}
-    table = {}
-    instruction = Instruction()
-    for code in (value for name, value in vars(Code).items() if name.isupper()):
-        instruction.code = code
-        names = {features[feature] for feature in instruction.cpuid_features()}
-        if code not in NOT_COUNTED and (noted := names - BASELINE - HARMLESS):
-            table[code] = tuple(NAMES.get(name, name.lower()) for name in sorted(noted))
-    return MappingProxyType(table)
+def hits(stretch: Stretch, base: int, code: bytes) -> Iterator[Hit]:
+    features = code_kinds().features
+    counts: Counter[str] = Counter()
+    first: dict[str, int] = {}
+    for address, number in stretch.noted:
+        for feature in features.get(number, ()):
+            counts[feature] += 1
+            first.setdefault(feature, address)
+    for feature, count in counts.items():
+        yield Hit(
+            feature=feature,
+            owner=stretch.owner,
+            count=count,
+            address=first[feature],
+            text=text_at(first[feature], base, code),
+        )
 
 
-def use(addresses: Sequence[int], blocks: Sequence[Block], symbols: SymbolMap | None) -> Use:
-    first = addresses[0]
-    return Use(
-        count=len(addresses),
-        address=first,
-        function=name_at(symbols, first) if symbols else None,
-        text=text_at(first, blocks),
-        functions=Counter(name_at(symbols, each) for each in addresses) if symbols else {},
-    )
-
-
-def text_at(address: int, blocks: Sequence[Block]) -> str:
-    block = blocks[bisect_right(blocks, address, key=lambda each: each.address) - 1]
-    offset = address - block.address
-    code = block.code[offset : offset + LONGEST_INSTRUCTION]
-    return Formatter(FormatterSyntax.INTEL).format(Decoder(64, code, ip=address).decode())
+def text_at(address: int, base: int, code: bytes) -> str:
+    decoder = Decoder(64, code, ip=base)
+    decoder.ip, decoder.position = address, address - base
+    return Formatter(FormatterSyntax.INTEL).format(decoder.decode())

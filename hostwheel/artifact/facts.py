@@ -68,7 +68,7 @@ class Spot:
     """Where one function uses a feature: how often, and the first place.
 
     `function` is the (mangled) name, None where neither symbols, a symbol map nor unwind tables
-    know it; a function known from unwind tables alone is named by its address ("0x1a40").
+    know it (then one Spot may stand for many functions); a function known from unwind tables alone is named by its address ("0x1a40").
     `evidence` says what proves that this function runs only where the CPU was asked
     ("ifunc: …", "target_clones: …"), None without proof.
     """
@@ -109,7 +109,7 @@ class Native:
     `machine` is "x86-64", "aarch64", …. `needed` are libraries' names as written; `versions` is
     the highest asked for by prefix (GLIBC, GLIBCXX). `imports` are undefined functions.
     `level` is the x86 level that a GNU property note demands ("x86-64-v3"). `paths` are absolute
-    folders of a build machine found in it (RUNPATH apart).
+    folders of a build machine found in it, RUNPATH's among them.
     """
 
     format: Format

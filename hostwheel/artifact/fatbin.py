@@ -4,11 +4,15 @@ The format is not documented. What is here was found with nvcc 13.0.88 and check
 cuobjdump 13.5: a container (`CONTAINER`) holds entries (`ENTRY`), each a header and a payload.
 """
 
+import re
 import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
+
+from lief import ELF
+from zstandard import ZstdDecompressor, ZstdError
 
 from hostwheel.artifact.binary import open_elf
 from hostwheel.errors import BadInput
@@ -27,6 +31,11 @@ ALIGNMENT = 8
 LZ4, ZSTD = 0x2000, 0x8000
 ARCH_SPECIFIC, FAMILY_SPECIFIC = 0x100000, 0x200000
 
+# Bytes of one image, unpacked: what is beyond is not looked at.
+LARGEST = 64 << 20
+
+RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
+
 Kind = Literal["cubin", "ptx"]
 KINDS: dict[int, Kind] = {1: "ptx", 2: "cubin"}
 
@@ -36,7 +45,8 @@ class Image:
     """One piece of GPU code. `sm` is such as 86, 120a, 120f; `size` is bytes as stored.
 
     `version` is the PTX ISA's (9.0 comes with CUDA 13.0), or the cubin format's.
-    `section` tells linked from relocatable code.
+    `section` tells linked from relocatable code. `toolkit` is the release of CUDA that compiled it
+    ("13.0"), as the code itself says; None where it does not, or is compressed in the old way.
     """
 
     kind: Kind
@@ -45,21 +55,31 @@ class Image:
     size: int
     version: str
     section: str
+    toolkit: str | None = None
 
 
 def read_fatbin(path: Path) -> tuple[Image, ...]:
     """All GPU code of an ELF file in order, none for a file without; BadInput when damaged."""
-    elf = open_elf(path)
-    if not len(elf.sections):
-        raise BadInput(f"{path}: has no section headers, by which GPU code would be found")
+    return elf_images(open_elf(path), path)
+
+
+def elf_images(elf: ELF.Binary, path: Path) -> tuple[Image, ...]:
+    """As `read_fatbin`, of a file that was opened. Without section headers it has to have none."""
+    if not len(elf.sections) and any(
+        struct.pack("<I", MAGIC) in bytes(segment.content) for segment in elf.segments
+    ):
+        raise BadInput(f"{path}: has no section headers, by which its GPU code would be found")
     return tuple(
         image
         for section in elf.sections
         if section.name in SECTIONS
-        for image in Reader(
-            path=path, section=str(section.name), data=memoryview(section.content)
-        ).images()
+        for image in section_images(path, str(section.name), memoryview(section.content))
     )
+
+
+def section_images(path: Path, section: str, data: memoryview) -> Iterator[Image]:
+    """All GPU code in one section's bytes, in order; BadInput when damaged."""
+    return Reader(path=path, section=section, data=data).images()
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -108,13 +128,15 @@ class Reader:
         self.expect(header >= ENTRY.size, at, f"image header of {header} bytes")
         self.expect(after <= end, at, f"an image of {size} bytes, past its container's end")
         self.expect(0 < sm < 1000, at, f"architecture {sm}")
+        packed = bool(flags & (LZ4 | ZSTD))
         image = Image(
             kind=KINDS[number],
             sm=f"{sm}{suffix(flags)}",
-            compressed=bool(flags & (LZ4 | ZSTD)),
+            compressed=packed,
             size=size,
             version=f"{major}.{minor}",
             section=self.section,
+            toolkit=toolkit(unpacked(self.data[at + header : after], flags)),
         )
         return image, after
 
@@ -126,6 +148,24 @@ class Reader:
         if not condition:
             where = f"{self.path}: {self.section} at byte {at}"
             raise BadInput(f"{where}: damaged or unknown fat binary: {found}")
+
+
+def unpacked(stored: memoryview, flags: int) -> bytes | memoryview:
+    """The code itself, of very large ones the beginning; nothing where it cannot be had."""
+    if not flags & (LZ4 | ZSTD):
+        return stored
+    if not flags & ZSTD:
+        return b""
+    try:
+        return ZstdDecompressor().stream_reader(stored).read(LARGEST)
+    except ZstdError:
+        return b""
+
+
+def toolkit(code: bytes | memoryview) -> str | None:
+    """What ptxas writes into a note of each cubin, and NVVM into a comment of PTX."""
+    match = RELEASE.search(code)
+    return match[1].decode() if match else None
 
 
 def suffix(flags: int) -> str:

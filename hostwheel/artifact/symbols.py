@@ -5,7 +5,7 @@ import os
 import re
 import tempfile
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,17 +36,18 @@ def read_symbol_map(path: Path) -> SymbolMap:
         raise BadInput(f"{path}: has no build id; link it with -Wl,--build-id")
     if not elf.has(ELF.Section.TYPE.SYMTAB):
         raise BadInput(f"{path}: has no .symtab; save its symbols before it is stripped")
-    return SymbolMap(build_id=identity, functions=one_per_address(functions(elf)))
+    return SymbolMap(build_id=identity, functions=one_per_address(functions(elf.symtab_symbols)))
 
 
-def functions(elf: ELF.Binary) -> Iterator[Function]:
+def functions(symbols: Iterable[ELF.Symbol]) -> Iterator[Function]:
+    """Those of a symbol table that the file itself defines."""
     kinds = (ELF.Symbol.TYPE.FUNC, ELF.Symbol.TYPE.GNU_IFUNC)
-    for symbol in elf.symtab_symbols:
+    for symbol in symbols:
         if symbol.type in kinds and symbol.shndx != 0:
             yield symbol.value, symbol.size, text(symbol.name)
 
 
-def one_per_address(found: Iterator[Function]) -> tuple[Function, ...]:
+def one_per_address(found: Iterable[Function]) -> tuple[Function, ...]:
     """Of several names for one address, the longest function's and the first of the alphabet."""
     best: dict[int, Function] = {}
     for function in sorted(found, key=lambda each: (each[0], -each[1], each[2])):

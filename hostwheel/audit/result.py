@@ -7,13 +7,14 @@ from typing import Literal
 from hostwheel.artifact.fatbin import Image
 
 Verdict = Literal["fits", "unfit", "undecided"]
-Standing = Literal["refused", "undecided", "dismissed", "not covered"]
+Standing = Literal["refused", "undecided", "noted", "dismissed", "not covered"]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Finding:
-    """One thing found. `reason` says why it was dismissed or could not be decided.
+    """One thing found. `reason` says why it was refused, dismissed or could not be decided.
 
+    "noted" is worth mending, but nothing that keeps the artifact from running.
     `count` is how many instructions of `feature` it stands for; `remedy` is what to do.
     """
 

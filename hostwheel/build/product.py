@@ -12,22 +12,15 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
-from hostwheel.artifact.disasm import beyond, used_features
 from hostwheel.artifact.fatbin import read_fatbin
-from hostwheel.artifact.symbols import load_symbol_map
+from hostwheel.artifact.native import read_code
+from hostwheel.artifact.uses import beyond
 from hostwheel.build.project import BUILD_INFO, SBOM, cuda_libraries
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.dispatched import is_dispatched
+from hostwheel.facts.policy import EVERYWHERE
 from hostwheel.plan.plan import Plan
-
-# What glibc and GCC's runtime bring on every Linux machine (manylinux lists them).
-SYSTEM_LIBRARIES = frozenset(
-    {
-        *("libc.so.6", "libm.so.6", "libdl.so.2", "libpthread.so.0", "librt.so.1"),
-        *("ld-linux-x86-64.so.2", "libstdc++.so.6", "libgcc_s.so.1"),
-    }
-)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -157,7 +150,7 @@ def twins(product: Product) -> Iterator[str]:
 def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
     """RUNPATH as planned, every needed library accounted for, no symbol newer than the host's."""
     runpath = tuple(plan.defines["HOSTWHEEL_RUNPATH"].split(";"))
-    known = {*SYSTEM_LIBRARIES, *binaries, *cuda_libraries(plan)}
+    known = {*EVERYWHERE, *binaries, *cuda_libraries(plan)}
     floors = {"GLIBC": plan.host.glibc, "GLIBCXX": plan.host.glibcxx}
     for name, binary in binaries.items():
         if binary.runpath != runpath:
@@ -175,15 +168,16 @@ def instructions(plan: Plan, product: Product) -> Iterator[str]:
     """A CPU backend has what was planned and nothing beyond; every other file is baseline."""
     backends = {f"lib{backend.name}.so": backend for backend in plan.backends}
     for path in product.elf_files():
-        used = used_features(path, load_symbol_map(product.symbols, build_id(path)))
+        used = read_code(path, product.symbols).used
         backend = backends.get(path.name)
         for feature in beyond(used, backend.features if backend else ()):
-            use = used[feature]
-            if is_dispatched(path.name, feature, use.functions):
+            spots = used[feature].spots
+            if is_dispatched(path.name, feature, (each.function or "?" for each in spots)):
                 continue
             yield (
-                f"{path.name} has {use.count} {feature} instructions, which are not planned, "
-                f"first {use.text!r} at {use.address:#x} in {use.function}"
+                f"{path.name} has {used[feature].count} {feature} instructions, which are not"
+                f" planned, first {spots[0].text!r} at {spots[0].address:#x}"
+                f" in {spots[0].function or '?'}"
             )
         for option in isa.OPTIONS if backend else ():
             if backend and option.name in backend.options and not set(option.proof) & set(used):

@@ -45,3 +45,56 @@ ARCHITECTURE_SPECIFIC: Mapping[str, str] = MappingProxyType({"120": "120a", "121
 def machine_code_for(compute: str) -> str:
     """The architecture that ggml really compiles for a compute capability: 86 → 86, 120 → 120a."""
     return ARCHITECTURE_SPECIFIC.get(compute, compute)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Release:
+    """`ptx` is the PTX ISA that its nvcc writes; `driver` the Linux driver that came with it."""
+
+    ptx: str
+    driver: str
+
+
+# By exact minor version. CUDA Toolkit release notes, table "CUDA Toolkit and Corresponding Driver
+# Versions"; PTX ISA, table "PTX Release History".
+RELEASES: Mapping[str, Release] = MappingProxyType(
+    {
+        "11.0": Release(ptx="7.0", driver="450.36.06"),
+        "11.1": Release(ptx="7.1", driver="455.23"),
+        "11.2": Release(ptx="7.2", driver="460.27.03"),
+        "11.3": Release(ptx="7.3", driver="465.19.01"),
+        "11.4": Release(ptx="7.4", driver="470.42.01"),
+        "11.5": Release(ptx="7.5", driver="495.29.05"),
+        "11.6": Release(ptx="7.6", driver="510.39.01"),
+        "11.7": Release(ptx="7.7", driver="515.43.04"),
+        "11.8": Release(ptx="7.8", driver="520.61.05"),
+        "12.0": Release(ptx="8.0", driver="525.60.13"),
+        "12.1": Release(ptx="8.1", driver="530.30.02"),
+        "12.2": Release(ptx="8.2", driver="535.54.03"),
+        "12.3": Release(ptx="8.3", driver="545.23.06"),
+        "12.4": Release(ptx="8.4", driver="550.54.14"),
+        "12.5": Release(ptx="8.5", driver="555.42.02"),
+        "12.6": Release(ptx="8.5", driver="560.28.03"),
+        "12.7": Release(ptx="8.6", driver="565.57.01"),
+        "12.8": Release(ptx="8.7", driver="570.26"),
+        "12.9": Release(ptx="8.8", driver="575.51.03"),
+        "13.0": Release(ptx="9.0", driver="580.65.06"),
+        "13.1": Release(ptx="9.1", driver="590.44.01"),
+        "13.2": Release(ptx="9.2", driver="595.45.04"),
+    }
+)
+
+# Machine code runs with any driver of its major version: table "CUDA Toolkit and Minimum Required
+# Driver Version for CUDA Minor Version Compatibility".
+MAJOR_DRIVERS: Mapping[int, str] = MappingProxyType(
+    {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+)
+
+# Older drivers cannot unpack compressed images of CUDA 12.4 and later: reported for 535, works
+# from the branch of CUDA 12.4 on (ollama 16449).
+COMPRESSED_DRIVER = "550.54.14"
+
+
+def release_of_ptx(version: str) -> str | None:
+    """The first toolkit release that writes this PTX ISA; None for one that is not known."""
+    return next((name for name, release in RELEASES.items() if release.ptx == version), None)
