@@ -43,16 +43,17 @@ def install(session: nox.Session, group: str) -> None:
 
 
 def build_session(recipe: str) -> None:
-    """Register `build_<recipe>`: build, then audit, in an environment of its own."""
+    """Register `build_<recipe>`: build, audit, smoke, in an environment of its own."""
 
     def build(session: nox.Session) -> None:
-        session.install("-e.")
+        install(session, "smoke")
         session.run("hostwheel", "build", recipe, *session.posargs)
         if not {"--out", "--report"} & set(session.posargs):
             audit_product(session, recipe)
+            session.run("hostwheel", "smoke", recipe)
 
     name = f"build_{recipe.replace('-', '_')}"
-    build.__doc__ = f"Build the wheel and the archive of {recipe} into out/{recipe}."
+    build.__doc__ = f"Build {recipe} into out/{recipe}, audit it, and run the smoke tests on it."
     nox.session(name=name, default=False, tags=["build"])(build)
 
 
@@ -68,6 +69,18 @@ def audit_session(recipe: str) -> None:
     nox.session(name=name, default=False, tags=["audit"])(audit)
 
 
+def smoke_session(recipe: str) -> None:
+    """Register `smoke_<recipe>`. Arguments go to `hostwheel smoke`."""
+
+    def smoke(session: nox.Session) -> None:
+        install(session, "smoke")
+        session.run("hostwheel", "smoke", recipe, *session.posargs)
+
+    name = f"smoke_{recipe.replace('-', '_')}"
+    smoke.__doc__ = f"Test what lies in out/{recipe}/dist on this machine and on emulated CPUs."
+    nox.session(name=name, default=False, tags=["smoke"])(smoke)
+
+
 def audit_product(session: nox.Session, recipe: str) -> None:
     """Leave audit.json and audit.html beside build.json."""
     out = Path("out") / recipe
@@ -79,6 +92,7 @@ def audit_product(session: nox.Session, recipe: str) -> None:
 for recipe in RECIPES:
     build_session(recipe)
     audit_session(recipe)
+    smoke_session(recipe)
 
 if __name__ == "__main__":
     nox.main()

@@ -26,6 +26,7 @@ from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe, recipe_names
 from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
 from hostwheel.run import forget_closed_terminal
+from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
 
 EXIT_CODES = """\
 exit status:
@@ -84,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     add_plan(commands)
     add_build(commands)
     add_audit(commands)
+    add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
     add_bump(commands)
     return top
 
