@@ -21,7 +21,6 @@ from pathlib import Path
 from hostwheel.facts.cpuid import Cpu
 
 BENCH = Path(__file__).parent
-CUDA = Path("/var/tmp/hostwheel/llama_cpp_python-0.3.36/src/vendor/llama.cpp/ggml/src/ggml-cuda")
 
 # ggml/src/ggml-cuda/CMakeLists.txt, its list for CUDA 13.
 REAL, VIRTUAL = ("86", "89", "120a", "121a"), ("75", "80", "90")
@@ -59,20 +58,21 @@ KINDS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 DEFAULT_PAIRS = frozenset(("q4_0-q4_0", "q8_0-q8_0", "f16-f16", "bf16-bf16"))
 
 
-def count(pattern: str) -> int:
-    names = [path.stem for path in CUDA.glob(pattern)]
+def count(folder: Path, pattern: str) -> int:
+    names = [path.stem for path in folder.glob(pattern)]
     pairs = [name for name in names if "fattn-vec" in name]
     return len(
         [name for name in pairs if name.rpartition("instance-")[2] in DEFAULT_PAIRS] or names
     )
 
 
-def command(entries: list[dict[str, str]], source: Path, target: Path) -> list[str]:
+def any_file(entries: list[dict[str, str]]) -> dict[str, str]:
+    return next(each for each in entries if each["file"].endswith("/ggml-cuda/cpy.cu"))
+
+
+def command(entry: dict[str, str], source: Path, target: Path) -> list[str]:
     """How any other CUDA file of the recipe is compiled, with this source and target."""
-    entry = next(each for each in entries if each["file"].endswith("/cpy.cu"))
-    argv = [
-        entry["file"] if part == entry["file"] else part for part in shlex.split(entry["command"])
-    ]
+    argv = shlex.split(entry["command"])
     argv[argv.index(entry["file"])] = str(source)
     argv[argv.index("-o") + 1] = str(target)
     return argv
@@ -94,23 +94,24 @@ def cpu_seconds(argv: list[str]) -> float:
     return round(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, 1)
 
 
-def measured(entries: list[dict[str, str]], name: str) -> dict[str, float]:
+def measured(entry: dict[str, str], name: str) -> dict[str, float]:
     with tempfile.TemporaryDirectory() as folder:
-        argv = command(entries, CUDA / name, Path(folder, "x.o"))
+        source = Path(entry["file"]).parent / name
+        argv = command(entry, source, Path(folder, "x.o"))
         figures = {"one architecture": cpu_seconds(argv), "default": cpu_seconds(usual(argv))}
     print(name, figures, file=sys.stderr, flush=True)
     return figures
 
 
 def main(commands: str) -> None:
-    entries = json.loads(Path(commands).read_text())
+    entry = any_file(json.loads(Path(commands).read_text()))
+    folder = Path(entry["file"]).parent
     files = {
-        kind: {name: measured(entries, name) for name in names}
-        for kind, (_, names) in KINDS.items()
+        kind: {name: measured(entry, name) for name in names} for kind, (_, names) in KINDS.items()
     }
     kinds = {
         kind: {
-            "files": count(KINDS[kind][0]),
+            "files": count(folder, KINDS[kind][0]),
             "mean": {
                 way: round(sum(each[way] for each in found.values()) / len(found), 1)
                 for way in ("one architecture", "default")

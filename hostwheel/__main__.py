@@ -19,7 +19,7 @@ from hostwheel.bump.planned import planned_by
 from hostwheel.bump.registry import INDEX
 from hostwheel.bump.request import Request, answer, pin
 from hostwheel.bump.show import show_bump
-from hostwheel.errors import HostwheelError
+from hostwheel.errors import HostwheelError, MachineLacks
 from hostwheel.plan.data import Data, file_hashes, find_data
 from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
@@ -86,6 +86,7 @@ def parser() -> argparse.ArgumentParser:
     add_build(commands)
     add_audit(commands)
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
+    add_parity(commands)
     add_bump(commands)
     return top
 
@@ -141,6 +142,35 @@ def add_audit(commands: Commands) -> None:
     add_arguments(made)
 
 
+def add_parity(commands: Commands) -> None:
+    what = "compare a GGUF's log-probabilities with those of transformers in float32"
+    example = "hostwheel parity --gguf m.F32.gguf --gguf m.Q8_0.gguf --model folder"
+    made = command(commands, "parity", what, example)
+    made.add_argument(
+        "--gguf",
+        type=Path,
+        metavar="FILE",
+        action="append",
+        required=True,
+        help="what llama.cpp reads; may be given more than once",
+    )
+    made.add_argument(
+        "--model",
+        type=Path,
+        metavar="PATH",
+        help="what transformers reads: a folder of save_pretrained, or a GGUF; "
+        "default: the first --gguf",
+    )
+    made.add_argument(
+        "--at-most",
+        type=float,
+        metavar="X",
+        help="exit 1 where an F32 cache differs by more than X, or in the likeliest token",
+    )
+    made.add_argument("--json", action="store_true", help="for machines")
+    made.set_defaults(run=run_parity)
+
+
 def add_bump(commands: Commands) -> None:
     what = "say what a new upstream version changes, and pin it"
     made = command(commands, "bump", what, "hostwheel bump 0.3.37")
@@ -192,6 +222,24 @@ def run_build(arguments: argparse.Namespace) -> int:
     make = check_reproducible if arguments.check_reproducible else build
     wheel = make(plan, data, out, archive=arguments.archive)
     print((out / "build.json").read_text() if arguments.json else wheel)
+    return 0
+
+
+def run_parity(arguments: argparse.Namespace) -> int:
+    try:  # late: numpy and llama_cpp belong to this command alone
+        from hostwheel.readout.parity_report import as_json, show
+        from hostwheel.readout.parity_run import Request, check_agreement, parity
+    except ModuleNotFoundError as error:
+        raise MachineLacks(
+            f"{error.name} is not installed: pip install 'hostwheel[parity]'"
+        ) from error
+    report = parity(Request(ggufs=tuple(arguments.gguf), model=arguments.model))
+    if arguments.json:
+        print(json.dumps(as_json(report), indent=1))
+    else:
+        show(report, people())
+    if arguments.at_most is not None:
+        check_agreement(report, arguments.at_most)
     return 0
 
 

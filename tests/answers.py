@@ -10,8 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-QUESTION = "What is the capital of France? Answer in one word."
-ANSWER = "The capital of France is Paris."  # recorded: SmolLM2-135M-Instruct Q4_1, greedy
+from smoke.recorded import QUESTION
 
 ASK = """
 import sys

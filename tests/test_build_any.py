@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hostwheel.facts import isa
-from tests.answers import ANSWER, ASK, COMPLETE, COMPLETION, QUESTION
+from smoke.recorded import ANSWER, QUESTION
+from tests.answers import ASK, COMPLETE, COMPLETION
 from tests.builds import Built, Installed
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(3600)]

@@ -11,7 +11,8 @@ import pytest
 
 from hostwheel.artifact.symbols import load_symbol_map
 from hostwheel.plan.defines import TOOLS
-from tests.answers import ANSWER, ASK, COMPLETE, COMPLETION, QUESTION, ask_server, served
+from smoke.recorded import ANSWER, QUESTION
+from tests.answers import ASK, COMPLETE, COMPLETION, ask_server, served
 from tests.builds import Built, Installed
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(3600)]

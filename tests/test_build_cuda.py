@@ -12,7 +12,8 @@ import pytest
 
 from hostwheel.artifact.binary import read_binary
 from hostwheel.artifact.fatbin import read_fatbin
-from tests.answers import ANSWER, ASK, QUESTION
+from smoke.recorded import ANSWER, QUESTION
+from tests.answers import ASK
 from tests.builds import CHECKOUT, Built, Installed, build
 
 pytestmark = [pytest.mark.build, pytest.mark.timeout(5400)]
