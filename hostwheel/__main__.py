@@ -1,8 +1,10 @@
 """One subcommand per stage; the only place that turns errors into exit codes."""
 
 import argparse
+import errno
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -35,6 +37,7 @@ exit status:
   2  the input is wrong
   3  the machine lacks something"""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
 Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
@@ -45,16 +48,29 @@ def main(argv: Sequence[str] | None = None) -> int:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             signal.signal(number, stopped)
     try:
-        return int(arguments.run(arguments))
+        code = int(arguments.run(arguments))
+        print(end="", flush=True)  # while an error can still be told
+        return code
     except HostwheelError as error:
         print(f"hostwheel: {error}", file=sys.stderr)
         return error.exit_code
-    except BrokenPipeError:  # whoever read our output has enough of it
-        sys.stderr.close()
-        return 1
+    except (BrokenPipeError, SystemExit):  # the reader has enough of it; the second is rich's
+        drop_output()
+        return 128 + signal.SIGPIPE
+    except OSError as error:
+        if error.errno not in NO_ROOM or error.filename:
+            raise
+        drop_output()
+        print(f"hostwheel: cannot write: {error.strerror}; make room", file=sys.stderr)
+        return MachineLacks.exit_code
     except KeyboardInterrupt as stop:
         print("hostwheel: stopped; run it again to go on from here", file=sys.stderr)
         return 128 + int(stop.args[0] if stop.args else signal.SIGINT)
+
+
+def drop_output() -> None:
+    """Have Python not write at its end, once more in vain, what it still holds."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def never_fail_to_print() -> None:

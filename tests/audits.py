@@ -73,6 +73,7 @@ def native_file(
         needed=(),
         soname=None,
         runpath=("$ORIGIN",),
+        rpath=(),
         versions={},
         imports=(),
         exports=(),
@@ -106,6 +107,7 @@ def artifact(*files: File, name: str = "pkg-1.0-py3-none-any.whl", **changes: An
         size=1,
         sha256="0" * 64,
         members=members,
+        nested=(),
         links={},
         wheel=replace(wheel, **changes),
     )

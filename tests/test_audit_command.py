@@ -1,11 +1,14 @@
 """`hostwheel audit` as a user has it: what is printed and written, and the exit status."""
 
 import json
+import os
 import platform
-from collections.abc import Mapping
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
@@ -272,6 +275,78 @@ def test_several_files_of_the_same_bytes_are_said_once(capsys: pytest.CaptureFix
     text = capsys.readouterr().out
     assert text.count("ISA001") == 1
     assert "  pkg/libx.so\n  pkg/libx.so.0\n" in text
+
+
+# what a terminal, a pipe and a disk do with it
+
+
+def test_names_give_no_orders_to_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    wicked = "pkg/\x1b[2J\x1b]0;x\x07\nRefused\u202e.so"
+    asking = replace(native_file("pkg/a\x1b.so"), code=None)
+    file = using(native_file(wicked), "avx512f", function="f\x1b[1m", text="nop\r")
+    quiet = using(native_file("pkg/\x1bq.so"), "avx512f", evidence="because\x1b")
+    made = artifact(file, asking, quiet, name="\x1b[31mx-1.0-py3-none-any.whl")
+    for target in (G5, NOTHING):
+        show_report(judge(made, target, known_hosts(ROOT / "recipes")), people())
+        text = capsys.readouterr().out
+        assert not {each for each in text if not each.isprintable()} - {"\n"}
+        assert "pkg/\\x1b[2J\\x1b]0;x\\x07\\nRefused\\u202e.so" in text or target is NOTHING
+        assert text.startswith("\\x1b[31mx-1.0")
+
+
+def test_an_error_gives_no_orders_to_a_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "\x1b[2J.whl"
+    path.write_bytes(b"PK\3\4")
+    assert run(path) == 2
+    said = capsys.readouterr().err
+    assert "\x1b" not in said
+    assert "\\x1b[2J.whl" in said
+
+
+def test_lines_of_the_table_end_with_their_text(
+    bad: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(bad) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "Known hosts" in lines
+    assert [line for line in lines if line != line.rstrip()] == []
+
+
+def test_one_that_cannot_be_read_keeps_the_others(
+    bad: Path, good: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost, out = tmp_path / "lost.whl", tmp_path / "out"
+    assert run(bad, lost, good, "--host", "aws-g5", "--json", "--out", out) == 2
+    said = capsys.readouterr()
+    names = [report["artifact"] for report in json.loads(said.out)["reports"]]
+    assert names == [bad.name, good.name]
+    assert said.err.count(str(lost)) == 1
+    assert (out / "audit-2.html").is_file()
+
+
+@pytest.mark.parametrize("argv", [("recipes",), ("audit", "FILE"), ("audit", "FILE", "--json")])
+def test_a_full_disk_is_one_line(argv: tuple[str, ...], good: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = started(argv, good, full)
+    assert (done.returncode, done.stderr.count("\n")) == (3, 1)
+    assert "cannot write: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("argv", [("recipes",), ("audit", "FILE"), ("audit", "FILE", "--json")])
+def test_a_closed_pipe_ends_it_as_its_signal_does(argv: tuple[str, ...], good: Path) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    with os.fdopen(writer, "w") as nobody:
+        done = started(argv, good, nobody)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+def started(argv: Sequence[str], file: Path, stdout: IO[str]) -> subprocess.CompletedProcess[str]:
+    named = [str(file) if each == "FILE" else each for each in argv]
+    command = (sys.executable, "-m", "hostwheel", *named)
+    return subprocess.run(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
 
 
 def test_nothing_native_is_told(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,7 +1,9 @@
 """ELF001 to ELF003: search paths, versions, and the closed set of libraries."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -218,6 +220,62 @@ def test_a_shipped_library_has_to_be_found(
 ) -> None:
     """C14: shipped, and not found after installation."""
     assert ruled(beside(runpath, folder), G5) == expected
+
+
+def chain(ext: Mapping[str, Any], middle: Mapping[str, Any]) -> Artifact:
+    """pkg/ext.so needs pkg.libs/libmid.so, which needs pkg.libs/libend.so."""
+    return artifact(
+        native_file("pkg/ext.so", needed=("libmid.so",), **{"runpath": (), **ext}),
+        native_file("pkg.libs/libmid.so", needed=("libend.so",), **{"runpath": (), **middle}),
+        native_file("pkg.libs/libend.so"),
+    )
+
+
+LED = ("$ORIGIN/../pkg.libs",)
+
+
+@pytest.mark.parametrize(
+    ("ext", "middle", "expected"),
+    [
+        ({"rpath": LED}, {}, []),  # as auditwheel makes them
+        ({"runpath": LED}, {}, ["undecided"]),
+        ({"rpath": LED}, {"runpath": ("$ORIGIN/x",)}, ["undecided"]),
+        ({"rpath": LED, "runpath": ("$ORIGIN",)}, {}, ["undecided"] * 2),
+        ({"rpath": ("$ORIGIN",)}, {"rpath": ("$ORIGIN",)}, ["undecided"]),
+    ],
+)
+def test_the_older_search_path_holds_down_the_chain(
+    ext: Mapping[str, Any], middle: Mapping[str, Any], expected: list[Standing]
+) -> None:
+    assert ruled(chain(ext, middle), G5) == expected
+
+
+def test_every_way_up_the_chain_has_to_lead_there() -> None:
+    made = chain({"rpath": LED}, {})
+    other = native_file("pkg/other.so", needed=("libmid.so",), runpath=LED)
+    assert ruled(artifact(*made.files, other), G5) == ["undecided"]
+
+
+def test_libraries_that_need_each_other_end_the_search() -> None:
+    one = native_file("a/libone.so", needed=("libtwo.so",), runpath=())
+    two = native_file("b/libtwo.so", needed=("libone.so",), runpath=())
+    assert ruled(artifact(one, two), G5) == ["undecided"] * 2
+
+
+def test_the_older_search_path_is_looked_at_too() -> None:
+    made = artifact(native_file(runpath=(), rpath=("/opt/lib",)))
+    assert messages(found_in(made, G5, "ELF001"), "ELF001") == [
+        "RUNPATH /opt/lib is not $ORIGIN-relative"
+    ]
+
+
+@pytest.mark.parametrize("target", [G5, NOTHING])
+def test_another_machines_loader_is_not_ours(target: Target) -> None:
+    needed = ("ld-linux-aarch64.so.1", "libinner.so")
+    there = native_file(machine="aarch64", needed=needed, versions={"GLIBC": "2.99"})
+    made = artifact(replace(there, code=None))
+    assert ruled(made, target, "ELF002") == ruled(made, target) == []
+    assert ruled(made, target, "ISA001") == ["not covered"]
 
 
 def test_a_link_counts_as_the_library() -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from hostwheel.artifact.facts import Artifact, File
+from hostwheel.audit.audit import judge
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.ruling import PLAIN_BACKEND, SCORE
 from hostwheel.audit.target import Target
@@ -15,6 +16,7 @@ from tests.audits import (
     AVX2_PLAN,
     G5,
     HOSTS,
+    NOTHING,
     V2,
     artifact,
     audited,
@@ -224,16 +226,58 @@ def rulings_on(made: Artifact, host: str) -> list[Standing]:
 # other machines
 
 
-def test_another_machine_is_named_as_not_covered() -> None:
+def constructing(folder: Path, *instructions: str) -> Path:
+    """A library whose constructor has these instructions, and a cpuid elsewhere."""
+    entry = '.section .init_array, "aw"\n.quad early\n.text'.replace('"', '\\"')
+    helper = function("helper", "nop")
+    asking = function("asks", CPUID)
+    return library(folder / "libx.so", entry, helper, function("early", *instructions), asking)
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        (("nop",), "refused"),
+        ((CPUID,), "undecided"),
+        (("xgetbv",), "undecided"),
+        (("call helper@PLT",), "undecided"),
+        (("test %eax, %eax", "je 1f", "1:"), "undecided"),
+    ],
+)
+def test_a_constructor_that_does_not_ask_is_refused(
+    tmp_path: Path, before: tuple[str, ...], expected: Standing
+) -> None:
+    """A cpuid elsewhere comes too late: the loader runs the constructor first."""
+    report = audited(constructing(tmp_path, *before, AVX512), G5)
+    (found,) = [each for each in report.findings if each.feature == "avx512f"]
+    assert (found.standing, found.function) == (expected, "early")
+
+
+@pytest.mark.parametrize("target", [G5, NOTHING])
+def test_another_machine_is_named_as_not_covered(target: Target) -> None:
     arm = replace(native_file(machine="aarch64"), code=None)
-    (found,) = found_in(artifact(arm), G5, "ISA001")
+    (found,) = found_in(artifact(arm), target, "ISA001")
     assert (found.standing, "aarch64" in found.message) == ("not covered", True)
 
 
-def test_the_other_half_of_a_universal_file_is_not_missed() -> None:
+@pytest.mark.parametrize("target", [G5, NOTHING])
+def test_the_other_half_of_a_universal_file_is_noted(target: Target) -> None:
     intel = native_file(format="Mach-O")
     arm = replace(native_file(format="Mach-O", machine="aarch64"), code=None)
-    assert found_in(artifact(intel, arm), G5, "ISA001") == []
+    report = judge(artifact(intel, arm), target, (HOSTS["aws-g5"],))
+    (found,) = [each for each in report.findings if each.check == "ISA001"]
+    assert (found.standing, "aarch64" in found.message) == ("noted", True)
+    assert [fit.verdict for fit in report.fits] == ["fits"]
+
+
+@pytest.mark.parametrize("target", [G5, NOTHING])
+def test_an_archive_inside_is_not_covered(target: Target) -> None:
+    made = artifact(native_file())
+    hiding = replace(made, contents=replace(made.contents, nested=("pkg/blob.bin",)))
+    (found,) = found_in(hiding, target, "ISA001")
+    assert (found.standing, found.file) == ("not covered", "pkg/blob.bin")
+    assert judge(hiding, target, (HOSTS["aws-g5"],)).fits[0].verdict == "undecided"
+    assert found_in(made, target, "ISA001") == []
 
 
 # against a plan

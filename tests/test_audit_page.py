@@ -113,6 +113,18 @@ def test_the_head_names_bytes_host_and_driver() -> None:
     assert "SHA-256 a folder" in said(replace(BARE, sha256=None))
 
 
+def test_copies_share_a_card() -> None:
+    first = UNFIT.findings[0]
+    copy = replace(first, file=f"{LIB}libggml-cpu.so.0")
+    other = replace(first, file=f"{LIB}libother.so", count=first.count + 1)
+    made = page(replace(UNFIT, findings=(first, copy, other)))
+    one, two = re.findall(r'<article class="card refused">.*?</article>', made, re.DOTALL)
+    assert [name in one for name in ("libggml-cpu.so<", "libggml-cpu.so.0<", "libother")] == [
+        *(True, True, False)
+    ]
+    assert "libother.so<" in two
+
+
 def test_a_refusal_says_where_what_and_what_to_do() -> None:
     text = said(UNFIT)
     card = text[text.index("ISA001") :]

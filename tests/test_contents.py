@@ -169,8 +169,74 @@ def test_an_archive_inside_is_refused(tmp_path: Path, into: Path, name: str) -> 
     )
     folder = tmp_path / "folder"
     (folder / name).parent.mkdir(parents=True)
-    (folder / name).write_bytes(b"")
+    (folder / name).write_bytes(b"x")
     assert "audit it by itself" in refusal(folder, into)
+
+
+@pytest.mark.parametrize("name", ["x.whl", "x.zip", "x.tar.gz"])
+def test_an_empty_file_is_no_archive(tmp_path: Path, into: Path, name: str) -> None:
+    """numpy 1.26.4 for Windows has one."""
+    contents = open_artifact(zipped(tmp_path / "a.zip", name, content=b""), into)
+    assert [member.size for member in contents.members] == [0]
+    assert contents.nested == ()
+
+
+ELF = b"\x7fELF" + bytes(60)
+
+
+def zip_of(name: str, content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
+
+
+def tar_of(content: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as archive:
+        archive.addfile(entry("x", len(content)), io.BytesIO(content))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        zip_of("libx.so", ELF),
+        zip_of("x.dll", b"MZ" + bytes(60)),
+        zip_of("libx.dylib", b"\xcf\xfa\xed\xfe" + bytes(60)),
+        zip_of("inner", zip_of("libx.so", ELF)),
+        zip_of("libx.so", ELF)[:-30],
+        tar_of(b"x"),
+        *(packer(tar_of(b"x")) for packer in (gzip.compress, bz2.compress, lzma.compress)),
+        gzip.compress(ELF),
+        b"\x28\xb5\x2f\xfd rest",
+        b"7z\xbc\xaf\x27\x1c rest",
+    ],
+)
+def test_an_archive_under_another_name_is_told(tmp_path: Path, into: Path, content: bytes) -> None:
+    """With other data beside it, packed and as a folder."""
+    path = tmp_path / "hid.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("data/blob.bin", content)
+        archive.writestr("data/other.bin", b"x")
+    assert open_artifact(path, into).nested == ("data/blob.bin",)
+    assert open_artifact(into, tmp_path).nested == ("data/blob.bin",)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        zip_of("array.npy", b"\x93NUMPY"),
+        zip_of("A.class", b"\xca\xfe\xba\xbe\0\0\0\x34"),
+        gzip.compress(b"1,2,3"),
+        b"BZh and no more",
+        ELF,
+        b"",
+    ],
+)
+def test_data_that_is_packed_is_data(tmp_path: Path, into: Path, content: bytes) -> None:
+    (into / "blob.bin").write_bytes(content)
+    assert open_artifact(into, tmp_path).nested == ()
 
 
 def test_a_bomb_is_refused_before_it_fills_the_disk(tmp_path: Path, into: Path) -> None:

@@ -78,6 +78,13 @@ def test_headers_of_a_library(tmp_path: Path) -> None:
     assert (found.imports, found.exports) == (("puts",), ("f",))
     assert (found.versions, found.level) == ({"GLIBC": "2.2.5"}, None)
     assert found.paths == ("/home/ann/src",)
+    assert found.rpath == ()
+
+
+def test_the_older_search_path_is_another(tmp_path: Path) -> None:
+    flags = ("-Wl,--disable-new-dtags", "-Wl,-rpath,$ORIGIN/lib")
+    found = the_file(compiled(tmp_path, "void f(void) {}", *flags)).native
+    assert (found.runpath, found.rpath) == ((), ("$ORIGIN/lib",))
 
 
 def test_the_level_that_a_property_note_demands(tmp_path: Path) -> None:

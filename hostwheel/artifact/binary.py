@@ -54,7 +54,7 @@ def read_binary(path: Path) -> Binary:
         name=path.name,
         needed=tuple(needed(elf)),
         soname=soname(elf),
-        runpath=tuple(runpath(elf)),
+        runpath=(*runpath(elf), *rpath(elf)),
         build_id=build_id(elf),
         versions=highest(asked_versions(elf)),
         has_symtab=elf.has(ELF.Section.TYPE.SYMTAB),
@@ -114,7 +114,13 @@ def soname(elf: ELF.Binary) -> str | None:
 
 def runpath(elf: ELF.Binary) -> Iterator[str]:
     for entry in elf.dynamic_entries:
-        if isinstance(entry, ELF.DynamicEntryRunPath | ELF.DynamicEntryRpath):
+        if isinstance(entry, ELF.DynamicEntryRunPath):
+            yield from entry.paths
+
+
+def rpath(elf: ELF.Binary) -> Iterator[str]:
+    for entry in elf.dynamic_entries:
+        if isinstance(entry, ELF.DynamicEntryRpath):
             yield from entry.paths
 
 

@@ -2,29 +2,31 @@
 
 import hashlib
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from hostwheel.artifact.facts import Contents, Kind, Member
+from hostwheel.artifact.magic import (
+    EMPTY_ZIP,
+    HEAD,
+    TAR_PACKERS,
+    UNREAD_PACKERS,
+    ZIP_MAGIC,
+    is_tar,
+)
+from hostwheel.artifact.nested import may_hold_code
 from hostwheel.artifact.safely import Gate, Limits, damaged
 from hostwheel.artifact.tar import unpack_tar
 from hostwheel.artifact.wheelfile import read_wheel
 from hostwheel.artifact.zip import unpack_zip
 from hostwheel.errors import BadInput
 
-ZIP_MAGIC = b"PK\x03\x04"
-EMPTY_ZIP = b"PK\x05\x06"
-TAR_PACKERS = (b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00")
-UNREAD_PACKERS = {b"\x28\xb5\x2f\xfd": "zstd", b"7z\xbc\xaf\x27\x1c": "7-zip", b"Rar!": "RAR"}
-TAR_MAGIC, TAR_MAGIC_AT = b"ustar", 257
-HEAD = TAR_MAGIC_AT + len(TAR_MAGIC)
-
 
 def open_artifact(path: Path, into: Path, limits: Limits | None = None) -> Contents:
     """Unpack `path` into the existing folder `into`; a folder or single file stays where it is.
 
-    BadInput for what is damaged, leaves its folder, is there twice, is no file, holds an archive
-    of its own, or unpacks to more than `limits` allow.
+    BadInput for what is damaged, leaves its folder, is there twice, is no file, is named like an
+    archive and not empty, or unpacks to more than `limits` allow.
     """
     with damaged(path):
         mode = path.stat().st_mode
@@ -47,6 +49,7 @@ def read_packed(path: Path, into: Path, limits: Limits) -> Contents:
         size=path.stat().st_size,
         sha256=sha256(path),
         members=members,
+        nested=nested(members),
         links=gate.checked_links(),
         wheel=read_wheel(path.name, members) if kind == "wheel" else None,
     )
@@ -63,7 +66,7 @@ def unpack(path: Path, gate: Gate) -> Kind:
     if head.startswith((ZIP_MAGIC, EMPTY_ZIP)) or named_wheel or path.suffix == ".zip":
         unpack_zip(path, gate)
         return "wheel" if named_wheel else "archive"
-    if head.startswith(TAR_PACKERS) or head[TAR_MAGIC_AT:] == TAR_MAGIC or ".tar" in path.suffixes:
+    if head.startswith(TAR_PACKERS) or is_tar(head) or ".tar" in path.suffixes:
         unpack_tar(path, gate)
         return "archive"
     gate.members.append(measured(path, path.name))
@@ -90,6 +93,7 @@ def read_folder(path: Path, limits: Limits) -> Contents:
         size=sum(member.size for member in gate.members),
         sha256=None,
         members=tuple(gate.members),
+        nested=nested(gate.members),
         links=gate.checked_links(),
         wheel=None,
     )
@@ -101,6 +105,10 @@ def walk(folder: Path) -> Iterator[Path]:
         yield path
         if path.is_dir() and not path.is_symlink():
             yield from walk(path)
+
+
+def nested(members: Iterable[Member]) -> tuple[str, ...]:
+    return tuple(member.name for member in members if may_hold_code(member.path))
 
 
 def measured(path: Path, name: str) -> Member:

@@ -14,15 +14,17 @@ from hostwheel.artifact.binary import (
     imports,
     needed,
     open_elf,
+    rpath,
     runpath,
     soname,
     text,
 )
-from hostwheel.artifact.dispatch import asks, choices, gated
+from hostwheel.artifact.dispatch import asks, choices, gated, pointers
 from hostwheel.artifact.facts import Native
 from hostwheel.artifact.fatbin import elf_images
 from hostwheel.artifact.layout import Layout, Region, named
 from hostwheel.artifact.paths import build_paths
+from hostwheel.artifact.startup import run_at_load
 from hostwheel.artifact.symbols import Function, functions, load_symbol_map, one_per_address
 
 MACHINES = {"X86_64": "x86-64", "I386": "x86"}
@@ -32,6 +34,10 @@ LEVELS = {
     ELF.X86ISA.ISA.V3: "x86-64-v3",
     ELF.X86ISA.ISA.V4: "x86-64-v4",
 }
+ARRAYS = (
+    (ELF.DynamicEntry.TAG.PREINIT_ARRAY, ELF.DynamicEntry.TAG.PREINIT_ARRAYSZ),
+    (ELF.DynamicEntry.TAG.INIT_ARRAY, ELF.DynamicEntry.TAG.INIT_ARRAYSZ),
+)
 
 
 def read_elf(path: Path, symbols: Path | None) -> Layout:
@@ -43,14 +49,17 @@ def read_elf(path: Path, symbols: Path | None) -> Layout:
     known = all_functions(elf, symbols)
     undefined = tuple(text(each.name) for each in elf.dynamic_symbols if each.shndx == 0)
     native = headers(elf, path)
+    early = set(constructors(elf))
+    code = tuple(regions(elf)) if native.machine == "x86-64" else None
     return Layout(
         native=native,
         images=elf_images(elf, path),
-        regions=tuple(regions(elf)) if elf.header.machine_type == ELF.ARCH.X86_64 else None,
+        regions=code,
         functions=known,
         asks=has_ifunc(elf) or asks(undefined),
         choices=choices(elf, known),
-        gated=gated(known, native.exports, {each.address for each in elf.ctor_functions}),
+        gated=gated(known, native.exports, early),
+        at_load=dict(run_at_load(early, path, code or ())),
     )
 
 
@@ -62,6 +71,7 @@ def headers(elf: ELF.Binary, path: Path) -> Native:
         needed=tuple(needed(elf)),
         soname=soname(elf),
         runpath=tuple(runpath(elf)),
+        rpath=tuple(rpath(elf)),
         versions=highest(asked_versions(elf)),
         imports=tuple(sorted(set(imports(elf)))),
         exports=tuple(sorted({name for _, _, name in functions(elf.dynamic_symbols)})),
@@ -69,6 +79,22 @@ def headers(elf: ELF.Binary, path: Path) -> Native:
         level=level(elf),
         paths=build_paths(path, regions(elf)),
     )
+
+
+def constructors(elf: ELF.Binary) -> Iterator[int]:
+    """What the loader calls before anybody else can: LIEF's, and those that a symbol names."""
+    for each in elf.ctor_functions:
+        yield each.address
+    values = {entry.tag: entry.value for entry in elf.dynamic_entries}
+    slots = tuple(
+        range(values[start], values[start] + values.get(size, 0))
+        for start, size in ARRAYS
+        if start in values
+    )
+    if slots:
+        for slot, function in pointers(elf):
+            if any(slot in each for each in slots):
+                yield function
 
 
 def level(elf: ELF.Binary) -> str | None:

@@ -51,6 +51,8 @@ class WheelFacts:
 class Contents:
     """An unpacked artifact. `links` is name → target of symbolic links inside it.
 
+    `nested` are members that are archives and may hold native code, whatever their names.
+
     `sha256` and `size` are the artifact's own bytes; None and the members' sum for a folder.
     """
 
@@ -59,6 +61,7 @@ class Contents:
     size: int
     sha256: str | None
     members: tuple[Member, ...]
+    nested: tuple[str, ...]
     links: Mapping[str, str]
     wheel: WheelFacts | None
 
@@ -68,9 +71,11 @@ class Spot:
     """Where one function uses a feature: how often, and the first place.
 
     `function` is the (mangled) name, None where neither symbols, a symbol map nor unwind tables
-    know it (then one Spot may stand for many functions); a function known from unwind tables alone is named by its address ("0x1a40").
+    know it (then one Spot may stand for many functions); a function known from unwind tables alone
+    is named by its address ("0x1a40").
     `evidence` says what proves that this function runs only where the CPU was asked
-    ("ifunc: …", "target_clones: …"), None without proof.
+    ("ifunc: …", "target_clones: …"), None without proof. `at_load`: loading the file runs it,
+    whatever the CPU.
     """
 
     function: str | None
@@ -78,6 +83,7 @@ class Spot:
     count: int
     text: str
     evidence: str | None
+    at_load: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -107,7 +113,8 @@ class Native:
     """What the headers of one ELF, PE or Mach-O image say.
 
     `machine` is "x86-64", "aarch64", …. `needed` are libraries' names as written; `versions` is
-    the highest asked for by prefix (GLIBC, GLIBCXX). `imports` are undefined functions.
+    the highest asked for by prefix (GLIBC, GLIBCXX). `rpath` is DT_RPATH's, which ELF's loader
+    ignores where there is a DT_RUNPATH (`runpath`). `imports` are undefined functions.
     `level` is the x86 level that a GNU property note demands ("x86-64-v3"). `paths` are absolute
     folders of a build machine found in it, RUNPATH's among them.
     """
@@ -117,6 +124,7 @@ class Native:
     needed: tuple[str, ...]
     soname: str | None
     runpath: tuple[str, ...]
+    rpath: tuple[str, ...]
     versions: Mapping[str, str]
     imports: tuple[str, ...]
     exports: tuple[str, ...]

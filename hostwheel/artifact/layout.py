@@ -39,7 +39,7 @@ class Layout:
     `regions` is None where the machine is not x86-64. `functions` are (address, size, name) by
     address, one for each; not `exact` where none has a size. `asks`: an import or a relocation
     asks the CPU. `gated` are functions that run only after a question was put, by address, with
-    the reason.
+    the reason. `at_load` is where constructors begin that run without a question, and to where.
     """
 
     native: Native
@@ -50,6 +50,7 @@ class Layout:
     exact: bool = True
     choices: tuple[Choice, ...] = ()
     gated: Mapping[int, str] = field(default_factory=dict)
+    at_load: Mapping[int, int] = field(default_factory=dict)
 
 
 Piece = tuple[int, int, int]

@@ -29,10 +29,14 @@ NOT_IN_FILE = (
 def is_macho(path: Path) -> bool:
     """Whether it begins like a Mach-O file."""
     with path.open("rb") as file:
-        start = file.read(8)
-    if start[:4] in THIN:
+        return begins_like_macho(file.read(8))
+
+
+def begins_like_macho(head: bytes) -> bool:
+    """Of the first eight bytes or more."""
+    if head[:4] in THIN:
         return True
-    return start[:4] in UNIVERSAL and 0 < int.from_bytes(start[4:], "big") <= MOST_ARCHITECTURES
+    return head[:4] in UNIVERSAL and 0 < int.from_bytes(head[4:8], "big") <= MOST_ARCHITECTURES
 
 
 def read_macho(path: Path) -> tuple[Layout, ...]:
@@ -93,6 +97,7 @@ def headers(macho: MachO.Binary, paths: tuple[str, ...]) -> Native:
         needed=tuple(text(each.name) for each in macho.libraries if not is_own(each)),
         soname=text(own[0]) if own else None,
         runpath=tuple(text(each.path) for each in macho.rpaths),
+        rpath=(),
         versions={},
         imports=tuple(sorted({plain(each.name) for each in macho.imported_functions})),
         exports=tuple(sorted({plain(each.name) for each in macho.exported_functions})),

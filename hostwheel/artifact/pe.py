@@ -79,6 +79,7 @@ def headers(pe: PE.Binary, path: Path) -> Native:
         needed=tuple(dict.fromkeys(text(each.name) for each in (*pe.imports, *pe.delay_imports))),
         soname=(text(export.name) or None) if export else None,
         runpath=(),
+        rpath=(),
         versions={},
         imports=tuple(sorted(set(imports(pe)))),
         exports=tuple(sorted({text(each.name) for each in export.entries if each.name}))

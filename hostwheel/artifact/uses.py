@@ -28,9 +28,7 @@ def code(layout: Layout, decoded: Sequence[Decoded]) -> Code:
     return Code(
         instructions=sum(each.instructions for each in decoded),
         invalid=sum(each.invalid for each in decoded),
-        used={
-            feature: use(found[feature], names, layout.gated, groups) for feature in sorted(found)
-        },
+        used={feature: use(found[feature], names, layout, groups) for feature in sorted(found)},
         asks=layout.asks or any(each.questions for each in decoded),
     )
 
@@ -38,14 +36,18 @@ def code(layout: Layout, decoded: Sequence[Decoded]) -> Code:
 def use(
     owned: Owned,
     names: Mapping[int, str],
-    gated: Mapping[int, str],
+    layout: Layout,
     groups: Mapping[int, Sequence[Choice]],
 ) -> Use:
     """One feature's spots. What a choice proves: of its functions, some do without the feature."""
     spots = []
     for owner, hits in owned.items():
         first = min(hits, key=lambda each: each.address)
-        known = None if owner is None else gated.get(owner) or proof(owned, groups.get(owner, ()))
+        known = (
+            None
+            if owner is None
+            else layout.gated.get(owner) or proof(owned, groups.get(owner, ()))
+        )
         spots.append(
             Spot(
                 function=None if owner is None else names[owner],
@@ -53,6 +55,7 @@ def use(
                 count=sum(each.count for each in hits),
                 text=first.text,
                 evidence=known,
+                at_load=owner is not None and first.address < layout.at_load.get(owner, 0),
             )
         )
     return Use(

@@ -143,7 +143,7 @@ def file_report(file: File) -> FileReport:
         features={name: use.count for name, use in code.used.items()} if code else {},
         images=file.images,
         needed=native.needed,
-        runpath=native.runpath,
+        runpath=native.runpath or native.rpath,
         versions=native.versions,
         build_id=native.build_id,
     )

@@ -1,5 +1,6 @@
 """Findings as HTML: one card for each check, file and remedy; the rest of a long one folded."""
 
+import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
@@ -47,7 +48,11 @@ def cards(found: Iterable[Finding]) -> str:
     for finding in found:
         key = (finding.check, finding.file or "", finding.remedy)
         groups.setdefault(key, []).append(finding)
-    made = [card(group) for group in groups.values()]
+    said: dict[tuple[Finding, ...], list[str]] = {}
+    for (_, name, _), group in groups.items():
+        same = tuple(dataclasses.replace(finding, file=None) for finding in group)
+        said.setdefault(same, []).append(name)
+    made = [card(group, names) for group, names in said.items()]
     return "\n".join(cut(made, MOST_CARDS, "more, by check and file"))
 
 
@@ -59,9 +64,10 @@ def cut(made: Sequence[str], most: int, what: str) -> Iterator[str]:
         yield folded(f"{len(made) - head:,} {what}", "\n".join(made[head:]))
 
 
-def card(group: Sequence[Finding]) -> str:
+def card(group: Sequence[Finding], names: Sequence[str]) -> str:
+    """`names` are the files of which the same is said: copies."""
     first = group[0]
-    where = file_name(first.file) if first.file else "<span>the whole artifact</span>"
+    where = "<br>".join(map(file_name, names)) if names[0] else "<span>the whole artifact</span>"
     items = "\n".join(cut([item(finding) for finding in group], MOST_ITEMS, "more of this file"))
     remedy = f'<p class="do"><b>What to do</b> {shown(first.remedy)}</p>' if first.remedy else ""
     return (

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -19,7 +20,8 @@ from hostwheel.audit.planfile import read_plan
 from hostwheel.audit.result import Report
 from hostwheel.audit.show import show_report
 from hostwheel.audit.target import Target, find_host, known_hosts, of_plan
-from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.audit.visible import visible
+from hostwheel.errors import BadInput, HostwheelError, MachineLacks
 from hostwheel.facts.host import Host
 from hostwheel.plan.data import find_data
 from hostwheel.plan.plan import plain
@@ -45,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run_audit(arguments: argparse.Namespace) -> int:
-    """0: fits, is not decided for a host, or no host was named; 1: refused."""
+    """0: fits, is not decided for a host, or no host was named; 1: refused; 2: not read."""
     if arguments.explain:
         check = find_check(arguments.explain)
         print(f"{check.id}: {check.title}\n\n{check.reason}")
@@ -53,9 +55,26 @@ def run_audit(arguments: argparse.Namespace) -> int:
     check_files(arguments)
     hosts = known_hosts(find_data(arguments.recipes).recipes)
     target = find_target(arguments, hosts)
-    reports = tuple(audit_file(file, target, hosts, arguments) for file in arguments.files)
-    tell(reports, arguments)
-    return 1 if any(refused(report) for report in reports) else 0
+    reports, errors = audit_all(arguments, target, hosts)
+    if reports:
+        tell(reports, arguments)
+    for error in errors:
+        print(f"hostwheel: {visible(str(error))}", file=sys.stderr)
+    refusals = (1 for report in reports if refused(report))
+    return max((*refusals, *(error.exit_code for error in errors)), default=0)
+
+
+def audit_all(
+    arguments: argparse.Namespace, target: Target, hosts: Sequence[Host]
+) -> tuple[list[Report], list[HostwheelError]]:
+    """What cannot be read does not keep the others from being told."""
+    reports, errors = [], []
+    for file in arguments.files:
+        try:
+            reports.append(audit_file(file, target, hosts, arguments))
+        except HostwheelError as error:
+            errors.append(error)
+    return reports, errors
 
 
 def check_files(arguments: argparse.Namespace) -> None:
@@ -91,9 +110,13 @@ def shown_progress(name: str) -> Iterator[Advance]:
     if not console.is_terminal:
         yield no_progress
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:.0f}%"))
+    columns = (
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        TextColumn("{task.percentage:.0f}%"),
+    )
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task(f"reading {name}", total=None)
+        task = bar.add_task(f"reading {visible(name)}", total=None)
 
         def advance(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)

@@ -1,6 +1,5 @@
 """What an ELF file asks of the loader: search paths, versions, other libraries."""
 
-import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
@@ -10,22 +9,22 @@ from packaging.specifiers import SpecifierSet
 
 from hostwheel.artifact.binary import numeric
 from hostwheel.artifact.facts import Artifact, Contents, File
+from hostwheel.audit.loader import (
+    Users,
+    by_needed,
+    elf_files,
+    inherited,
+    loaded_here,
+    place,
+    search_path,
+    searched,
+)
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.target import Target
 from hostwheel.facts.policy import DRIVER, EVERYWHERE, MANYLINUX, OFTEN, nvidia_library
 
-INSTALLED = re.compile(r"^[^/]+\.data/(?:purelib|platlib)/")
 MANYLINUX_TAG = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 OLD_MANYLINUX = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
-
-
-def elf_files(artifact: Artifact) -> Iterator[File]:
-    return (file for file in artifact.files if file.native.format == "ELF")
-
-
-def place(file: File) -> str:
-    """Where a member lies once it is installed."""
-    return INSTALLED.sub("", file.member.name)
 
 
 def finds_its_libraries_from_where_it_lies(artifact: Artifact, target: Target) -> Iterator[Finding]:
@@ -38,7 +37,7 @@ def finds_its_libraries_from_where_it_lies(artifact: Artifact, target: Target) -
     """
     planned = runpath_planned(target)
     for file in elf_files(artifact):
-        runpath = file.native.runpath
+        runpath = search_path(file)
         for entry in runpath:
             if not entry.startswith(("$ORIGIN", "${ORIGIN}")):
                 message = f"RUNPATH {entry or '(the working directory)'} is not $ORIGIN-relative"
@@ -73,7 +72,7 @@ def asks_for_no_newer_libc(artifact: Artifact, target: Target) -> Iterator[Findi
     promised = promised_glibc(artifact.contents)
     host = target.host
     floors = {"GLIBC": host.glibc, "GLIBCXX": host.glibcxx} if host else {}
-    for file in elf_files(artifact):
+    for file in loaded_here(artifact):
         for prefix, floor in floors.items():
             found = file.native.versions.get(prefix)
             if found and numeric(found) > numeric(floor):
@@ -127,12 +126,13 @@ def everything_it_needs_is_there(artifact: Artifact, target: Target) -> Iterator
     """
     shipped = shipped_libraries(artifact)
     required = tuple(requirements(artifact, target))
-    for file in elf_files(artifact):
+    users = by_needed(artifact)
+    for file in loaded_here(artifact):
         for needed in file.native.needed:
             if needed in EVERYWHERE:
                 continue
             if needed in shipped:
-                found = unreachable(file, needed, shipped[needed])
+                found = unreachable(file, needed, shipped[needed], users)
             else:
                 found = missing(artifact, target, file, needed, required)
             yield from found
@@ -159,9 +159,9 @@ def requirements(artifact: Artifact, target: Target) -> Iterator[Requirement]:
             continue  # WHL001 says so
 
 
-def unreachable(file: File, needed: str, folders: set[str]) -> Iterator[Finding]:
+def unreachable(file: File, needed: str, folders: set[str], users: Users) -> Iterator[Finding]:
     """It is shipped, but the loader would not look there."""
-    if folders.isdisjoint(searched(file)):
+    if folders.isdisjoint(searched(file)) and not inherited(file, folders, users):
         where = ", ".join(sorted(folders)) or "the top folder"
         yield need(
             file,
@@ -169,17 +169,6 @@ def unreachable(file: File, needed: str, folders: set[str]) -> Iterator[Finding]
             standing="undecided",
             reason="found only if the process has loaded it before, or by LD_LIBRARY_PATH",
         )
-
-
-def searched(file: File) -> set[str]:
-    """The folders of the artifact in which the loader looks for what a file needs."""
-    origin = posixpath.dirname(place(file))
-    found = set()
-    for entry in file.native.runpath:
-        tail = re.sub(r"^\$(ORIGIN|\{ORIGIN\})/?", "", entry)
-        if tail != entry:
-            found.add(posixpath.normpath(posixpath.join(origin, tail)).removeprefix("."))
-    return found
 
 
 def missing(

@@ -19,29 +19,38 @@ def needs_only_what_the_host_has(artifact: Artifact, target: Target) -> Iterator
     hours into a job. It is excused only where that function is proved to run behind a question
     to the CPU: an ifunc or a target_clones sibling, a ggml variant beside a lesser one, or an
     entry with a reason in facts/dispatched.py. A cpuid elsewhere in the file proves nothing:
-    then it is not decided. Take a build for this host, or compile with the host's features.
+    then it is not decided, unless a constructor comes straight to it. Take a build for this host,
+    or compile with the host's features.
     """
+    yield from unread(artifact)
     if target.host is None:
         return
     for file in artifact.files:
         if file.code is None:
-            yield from other_machine(artifact, file)
             continue
         for feature in beyond(file.code.used, target.features(base(file))):
             yield from findings(artifact, target, file, file.code, feature)
 
 
-def other_machine(artifact: Artifact, file: File) -> Iterator[Finding]:
-    """Silent where a universal file has an x86-64 half."""
-    halves = (other for other in artifact.files if other.member == file.member)
-    if not any(other.code for other in halves):
-        yield Finding(
-            check="ISA001",
-            standing="not covered",
-            file=file.member.name,
-            message=f"{file.native.format} code for {file.native.machine}; only x86-64 is read",
-            remedy="look at it with a tool for that machine",
-        )
+def unread(artifact: Artifact) -> Iterator[Finding]:
+    """What no host changes. Beside an x86-64 half, another half of a universal file runs nowhere
+    that a host file speaks of: noted."""
+    halves = {file.member.name for file in artifact.files if file.code}
+    for file in artifact.files:
+        if file.code is None:
+            beside = file.member.name in halves
+            standing: Standing = "noted" if beside else "not covered"
+            message = f"{file.native.format} code for {file.native.machine}; only x86-64 is read"
+            yield uncovered(
+                file.member.name, standing, message, "look at it with a tool for that machine"
+            )
+    for name in artifact.contents.nested:
+        message = "holds an archive, or is one, that may hold native code; it is not looked into"
+        yield uncovered(name, "not covered", message, "unpack it and audit it by itself")
+
+
+def uncovered(name: str, standing: Standing, message: str, remedy: str) -> Finding:
+    return Finding(check="ISA001", standing=standing, file=name, message=message, remedy=remedy)
 
 
 def findings(

@@ -6,15 +6,12 @@ from pathlib import PurePosixPath
 
 from rich.filesize import decimal
 
+from hostwheel.audit.visible import visible
+
 
 def shown(text: str) -> str:
-    """Text for HTML. What would not be seen, or would reorder the line, is seen as an escape."""
-    visible = (each if each.isprintable() else escaped(each) for each in text)
-    return escape("".join(visible))
-
-
-def escaped(character: str) -> str:
-    return character.encode("unicode_escape").decode("ascii")
+    """Text for HTML, all of it to be seen."""
+    return escape(visible(text))
 
 
 def amount(size: int) -> str:

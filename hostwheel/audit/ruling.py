@@ -60,7 +60,7 @@ def base(file: File) -> str:
 
 def ruling(question: Question, spot: Spot) -> Ruling:
     """The first rule that has something to say decides."""
-    rules = (by_variants, by_evidence, by_list, by_plain_backend, by_family, by_silence)
+    rules = (by_variants, by_evidence, by_list, by_plain_backend, by_family, by_load, by_silence)
     for rule in rules:
         if ruled := rule(question, spot):
             return ruled
@@ -120,6 +120,13 @@ def by_family(question: Question, spot: Spot) -> Ruling | None:
     named = ", ".join(question.relatives[:3])
     reason = f"its name and that of {named} differ by an instruction set: one may be chosen"
     return Ruling(standing="undecided", reason=reason)
+
+
+def by_load(question: Question, spot: Spot) -> Ruling | None:
+    """A constructor that comes to it without a branch, a call or a question before."""
+    if not spot.at_load:
+        return None
+    return Ruling(standing="refused", reason="it runs while the file is loaded, without a question")
 
 
 def by_silence(question: Question, spot: Spot) -> Ruling | None:

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hostwheel.audit.result import Finding, Report, Standing, Verdict
+from hostwheel.audit.visible import visible
 
 STYLES: dict[str, str] = {
     "fits": "green",
@@ -39,14 +40,15 @@ def show_report(report: Report, console: Console) -> None:
         show_section(title, standing, report.findings, console)
     show_dismissed(report.findings, console)
     if report.fits:
-        console.print(fit_table(report))
+        show_fits(report, console)
 
 
 def headline(report: Report) -> Text:
+    artifact = visible(report.artifact)
     if report.verdict is None:
         read = sum(each.instructions or 0 for each in report.files)
-        return Text(f"{report.artifact}: {len(report.files)} native files, {read:,} instructions")
-    said = f"{report.artifact} {VERDICTS[report.verdict]} {report.target}"
+        return Text(f"{artifact}: {len(report.files)} native files, {read:,} instructions")
+    said = f"{artifact} {VERDICTS[report.verdict]} {report.target}"
     return Text(said, style=f"bold {STYLES[report.verdict]}")
 
 
@@ -65,7 +67,7 @@ def alike(found: Iterable[Finding]) -> Iterator[tuple[str, str]]:
     """(files of which the same is said, what is said of them)."""
     groups: dict[str, list[Finding]] = {}
     for finding in found:
-        groups.setdefault(finding.file or "the artifact itself", []).append(finding)
+        groups.setdefault(visible(finding.file or "the artifact itself"), []).append(finding)
     said: dict[str, list[str]] = {}
     for name, group in groups.items():
         said.setdefault("\n".join(lines(group)), []).append(name)
@@ -80,18 +82,18 @@ def lines(group: Iterable[Finding]) -> Iterator[str]:
         if common not in (None, (finding.reason, finding.remedy)):
             yield from advice(common)
         common = (finding.reason, finding.remedy)
-        yield f"    {finding.check} {finding.message}"
+        yield f"    {finding.check} {visible(finding.message)}"
         if finding.instruction:
-            yield f"        {where(finding)}: {finding.instruction}"
+            yield f"        {visible(f'{where(finding)}: {finding.instruction}')}"
     yield from advice(common)
 
 
 def advice(common: tuple[str | None, str] | None) -> Iterator[str]:
     reason, remedy = common or (None, "")
     if reason:
-        yield f"      because: {reason}"
+        yield f"      because: {visible(reason)}"
     if remedy:
-        yield f"      → {remedy}"
+        yield f"      → {visible(remedy)}"
 
 
 def where(finding: Finding) -> str:
@@ -104,12 +106,20 @@ def show_dismissed(found: Iterable[Finding], console: Console) -> None:
     alike: dict[tuple[str, str], set[str]] = {}
     for finding in found:
         if finding.standing == "dismissed":
-            key = (finding.file or "", finding.reason or finding.message)
-            alike.setdefault(key, set()).add(finding.feature or finding.message)
+            key = (visible(finding.file or ""), visible(finding.reason or finding.message))
+            alike.setdefault(key, set()).add(visible(finding.feature or finding.message))
     if alike:
         console.print(Text("\nLooked at and found harmless", style="bold"))
     for (file, reason), features in alike.items():
         console.print(Text(f"  {file}: {' '.join(sorted(features))}\n      because: {reason}"))
+
+
+def show_fits(report: Report, console: Console) -> None:
+    """Without the blanks that fill a table's rows up to the longest."""
+    with console.capture() as captured:
+        console.print(fit_table(report))
+    for line in captured.get().splitlines():
+        console.print(Text.from_ansi(line.rstrip()), soft_wrap=True)
 
 
 def fit_table(report: Report) -> Table:
@@ -123,5 +133,7 @@ def fit_table(report: Report) -> Table:
         shown = fit.reasons[:SHOWN_REASONS]
         more = len(fit.reasons) - len(shown)
         why = "; ".join((*shown, *((f"and {more} more",) if more else ())))
-        made.add_row(Text(fit.host), Text(said, style=STYLES[fit.verdict]), Text(why))
+        made.add_row(
+            Text(visible(fit.host)), Text(said, style=STYLES[fit.verdict]), Text(visible(why))
+        )
     return made
