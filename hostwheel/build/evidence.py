@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from hostwheel.artifact.binary import is_elf
+from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.symbols import read_symbol_map, write_symbol_map
 from hostwheel.build.clock import Clock
 from hostwheel.build.cmake import Configured
-from hostwheel.build.product import Product, build_id, sha256
+from hostwheel.build.product import Product, build_id
 from hostwheel.build.steps import CompileStep
 from hostwheel.build.toolchain import Compiler, Toolkit
 from hostwheel.errors import Refused

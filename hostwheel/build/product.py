@@ -1,6 +1,5 @@
 """The finished wheel, held against the plan: nothing is taken from what was asked for."""
 
-import hashlib
 import json
 import zipfile
 from collections import defaultdict
@@ -12,6 +11,7 @@ from pathlib import Path
 from packaging.requirements import Requirement
 
 from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
+from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.artifact.native import read_code
 from hostwheel.artifact.uses import beyond
@@ -62,11 +62,6 @@ def headers(file: Path) -> Mapping[str, list[str]]:
     for key, value in HeaderParser().parsestr(file.read_text(encoding="utf-8")).items():
         found[key].append(value)
     return found
-
-
-def sha256(file: Path) -> str:
-    with file.open("rb") as content:
-        return hashlib.file_digest(content, "sha256").hexdigest()
 
 
 def check_product(plan: Plan, product: Product) -> None:
