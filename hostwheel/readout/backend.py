@@ -31,8 +31,8 @@ class LlamaCppBackend:
 
     Defaults are exact rather than fast: FlashAttention off, KV cache in F32 (`flash_attn=False,
     type_k=type_v=0`, twice the memory of F16). On SmolLM2-135M-Instruct with F32 weights the
-    largest difference to transformers in float32 over the vocabulary is below 1e-4 so, and about
-    0.02 with an F16 cache or FlashAttention; `bench/parity_smollm2.json` has each setting.
+    largest difference to transformers in float32 over the vocabulary is below 1e-4 so, 0.02 with an
+    F16 cache and 0.08 with FlashAttention too; `bench/parity_smollm2.json` has each setting.
     `llama_kwargs` are those of `llama_cpp.Llama`; an unknown one is refused.
 
     `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, it is reset before and after
