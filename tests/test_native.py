@@ -1,5 +1,6 @@
 import struct
 import subprocess
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from hostwheel.artifact import native
 from hostwheel.artifact.facts import Code
-from hostwheel.artifact.native import read_file, read_files
+from hostwheel.artifact.native import read_file, read_files, start_method
 from hostwheel.errors import BadInput
 from tests.natives import assembled, compiled, member, the_file
 from tests.test_fatbin import container, entry
@@ -247,3 +248,15 @@ def test_code_larger_than_the_file_is_refused(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(BadInput, match="larger than the file"):
         read_file(member(path), None)
+
+
+def test_readers_are_forked_only_while_there_is_no_other_thread() -> None:
+    done = threading.Event()
+    alone = start_method()
+    other = threading.Thread(target=done.wait)
+    other.start()
+    try:
+        assert (alone, start_method()) == ("fork", "spawn")
+    finally:
+        done.set()
+        other.join()

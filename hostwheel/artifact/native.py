@@ -1,11 +1,12 @@
 """All facts of native files: the headers by format, the code chunk by chunk on every core."""
 
 import os
+import threading
 import warnings
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import get_context
+from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def read_files(
 
     if total < FEW:
         return alone(native, symbols, advance)
-    pool = ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(max_workers=os.cpu_count(), mp_context=get_context(start_method()))
     try:
         return together(pool, native, symbols, advance)
     except BrokenProcessPool as error:
@@ -74,6 +75,12 @@ def read_files(
         ) from error
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def start_method() -> str:
+    """fork, which takes no time, where no other thread can hold a lock at that moment."""
+    forks = "fork" in get_all_start_methods() and threading.active_count() == 1
+    return "fork" if forks else "spawn"
 
 
 def alone(

@@ -115,11 +115,11 @@ def shown_progress(name: str) -> Iterator[Advance]:
         BarColumn(),
         TextColumn("{task.percentage:.0f}%"),
     )
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, auto_refresh=False) as bar:
         task = bar.add_task(f"reading {visible(name)}", total=None)
 
         def advance(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+            bar.update(task, completed=done, total=total, refresh=True)
 
         yield advance
 
