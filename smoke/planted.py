@@ -9,14 +9,16 @@ AVX512 = bytes.fromhex("62f17d48fec0")  # vpaddd zmm0, zmm0, zmm0
 
 
 def planted_copy(package: Path, folder: Path, library: str, function: str) -> Path:
-    """A copy of the folder of llama_cpp in `folder`, with AVX-512 at the start of `function`.
-
-    A CUDA build finds its libraries beside it, as in site-packages.
-    """
+    """A copy of the folder of llama_cpp in `folder`, with AVX-512 at the start of `function`."""
     copied = Path(shutil.copytree(package, folder / package.name))
-    (folder / "nvidia").symlink_to(package.with_name("nvidia"))
+    lend_cuda(package, folder)
     plant(copied / "lib" / library, function)
     return copied
+
+
+def lend_cuda(package: Path, folder: Path) -> None:
+    """A CUDA build in `folder` finds its libraries beside it, as in site-packages."""
+    (folder / "nvidia").symlink_to(package.with_name("nvidia"))
 
 
 def plant(library: Path, function: str) -> None:

@@ -13,6 +13,7 @@ import pytest
 
 from smoke.bounds import PROMPT, ROUNDING, Answer, Row, Setting, Task, ask, faults
 from smoke.installed import Installed
+from smoke.planted import lend_cuda
 from smoke.reference import Weights, last_logits, load
 from smoke.shifted import shift_by_five
 
@@ -123,7 +124,8 @@ def test_a_kernel_wrong_in_one_quantization_is_caught(
     tiny: Tiny, installed: Installed, tmp_path: Path
 ) -> None:
     """A copy of the libraries computes the same; with one shift off by one, Q4_K alone is wrong."""
-    copied = Path(shutil.copytree(installed.package / "lib", tmp_path / "lib"))
+    lend_cuda(installed.package, tmp_path)
+    copied = Path(shutil.copytree(installed.package / "lib", tmp_path / "llama_cpp" / "lib"))
     tasks = [
         Task(
             kind=kind,

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from smoke.installed import Artifact, Installed
+from smoke.planted import lend_cuda
 from smoke.recorded import BEGINNING, COMPLETION
 from smoke.serving import ENDLESS, Server, serve, until, well
 
@@ -81,11 +82,12 @@ def test_half_a_model_ends_it_with_a_word(
 
 
 def test_the_archive_answers_as_the_wheel_does(
-    artifact: Artifact, smollm2: Path, tmp_path: Path
+    artifact: Artifact, installed: Installed, smollm2: Path, tmp_path: Path
 ) -> None:
     with tarfile.open(artifact.archive) as tar:
         tar.extractall(tmp_path, filter="data")
     unpacked = Unpacked(top=tmp_path / artifact.archive.name.removesuffix(".tar.gz"), cwd=tmp_path)
+    lend_cuda(installed.package, unpacked.top / "lib")
     begun = {"prompt": BEGINNING, "temperature": 0, "n_predict": 3}
     with serve(unpacked, smollm2, "-c", "512", log=tmp_path / "server.log") as server:
         assert well(server.ask("/health")) == {"status": "ok"}
