@@ -1,6 +1,6 @@
 import struct
 import subprocess
-import threading
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -8,7 +8,7 @@ import pytest
 
 from hostwheel.artifact import native
 from hostwheel.artifact.facts import Code
-from hostwheel.artifact.native import read_file, read_files, start_method
+from hostwheel.artifact.native import read_file, read_files
 from hostwheel.errors import BadInput
 from tests.natives import assembled, compiled, member, the_file
 from tests.test_fatbin import container, entry
@@ -250,13 +250,21 @@ def test_code_larger_than_the_file_is_refused(tmp_path: Path) -> None:
         read_file(member(path), None)
 
 
+STARTS = """
+import threading
+from hostwheel.artifact.native import start_method
+
+print(start_method())
+done = threading.Event()
+other = threading.Thread(target=done.wait)
+other.start()
+print(start_method())
+done.set()
+"""
+
+
 def test_readers_are_forked_only_while_there_is_no_other_thread() -> None:
-    done = threading.Event()
-    alone = start_method()
-    other = threading.Thread(target=done.wait)
-    other.start()
-    try:
-        assert (alone, start_method()) == ("fork", "spawn")
-    finally:
-        done.set()
-        other.join()
+    """In a process of its own: other tests may have left threads here."""
+    argv = (sys.executable, "-c", STARTS)
+    done = subprocess.run(argv, capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["fork", "spawn"]
