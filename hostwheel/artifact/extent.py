@@ -4,13 +4,13 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from iced_x86 import Decoder, FlowControl
+from iced_x86 import Decoder
 
+from hostwheel.artifact.codes import LEAVING
 from hostwheel.artifact.layout import Region
 from hostwheel.artifact.symbols import Function
 
 LONGEST = 1 << 14
-LEAVING = (FlowControl.RETURN, FlowControl.UNCONDITIONAL_BRANCH, FlowControl.INDIRECT_BRANCH)
 
 
 def sized(
