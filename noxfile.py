@@ -22,6 +22,13 @@ def tests(session: nox.Session) -> None:
     session.run("python", "-m", "pytest", *session.posargs)
 
 
+@nox.session(default=False)
+def tests_container(session: nox.Session) -> None:
+    """Only the tests with real containers: needs root, docker.io, podman and debootstrap."""
+    install(session, "test")
+    session.run("python", "-m", "pytest", "-m", "container", *session.posargs)
+
+
 @nox.session
 def lint(session: nox.Session) -> None:
     """Style and format."""
@@ -55,6 +62,18 @@ def build_session(recipe: str) -> None:
     name = f"build_{recipe.replace('-', '_')}"
     build.__doc__ = f"Build {recipe} into out/{recipe}, audit it, and run the smoke tests on it."
     nox.session(name=name, default=False, tags=["build"])(build)
+
+
+def image_session(recipe: str) -> None:
+    """Register `image_<recipe>`: the container image that the recipe is built in."""
+
+    def image(session: nox.Session) -> None:
+        session.install("-e.")
+        session.run("hostwheel", "image", recipe, *session.posargs)
+
+    name = f"image_{recipe.replace('-', '_')}"
+    image.__doc__ = f"Make the container image that {recipe} is built in."
+    nox.session(name=name, default=False, tags=["image"])(image)
 
 
 def audit_session(recipe: str) -> None:
@@ -91,8 +110,17 @@ def audit_product(session: nox.Session, recipe: str) -> None:
 
 for recipe in RECIPES:
     build_session(recipe)
+    image_session(recipe)
     audit_session(recipe)
     smoke_session(recipe)
+
+
+@nox.session(default=False)
+def pins(session: nox.Session) -> None:
+    """Look up the digests of the base images and write them into docker/images.toml."""
+    session.install("-e.")
+    session.run("hostwheel", "pins", *session.posargs)
+
 
 if __name__ == "__main__":
     nox.main()

@@ -21,6 +21,13 @@ from hostwheel.bump.planned import planned_by
 from hostwheel.bump.registry import INDEX
 from hostwheel.bump.request import Request, answer, pin
 from hostwheel.bump.show import show_bump
+from hostwheel.container.command import (
+    add_build_engine,
+    add_image_arguments,
+    builder_for,
+    image,
+    pins,
+)
 from hostwheel.errors import HostwheelError, MachineLacks
 from hostwheel.plan.data import Data, file_hashes, find_data
 from hostwheel.plan.patches import patch_hashes
@@ -100,6 +107,8 @@ def parser() -> argparse.ArgumentParser:
     add_recipes(commands)
     add_plan(commands)
     add_build(commands)
+    add_image(commands)
+    add_pins(commands)
     add_audit(commands)
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
     add_parity(commands)
@@ -149,7 +158,21 @@ def add_build(commands: Commands) -> None:
         action="store_true",
         help="build twice, the second time from nothing, and compare byte by byte",
     )
+    add_build_engine(made)
     made.set_defaults(run=run_build)
+
+
+def add_image(commands: Commands) -> None:
+    what = "make the container image that a recipe is built in"
+    made = command(commands, "image", what, "hostwheel image a10g --engine docker")
+    add_image_arguments(made)
+    made.set_defaults(run=run_image)
+
+
+def add_pins(commands: Commands) -> None:
+    what = "look up the digests of the base images, and write them into docker/images.toml"
+    made = command(commands, "pins", what, "hostwheel pins")
+    made.set_defaults(run=run_pins)
 
 
 def add_audit(commands: Commands) -> None:
@@ -236,8 +259,21 @@ def run_build(arguments: argparse.Namespace) -> int:
         print(write_report(out))
         return 0
     make = check_reproducible if arguments.check_reproducible else build
-    wheel = make(plan, data, out, archive=arguments.archive)
+    builder = builder_for(plan, data, arguments.engine, arguments.base)
+    wheel = make(plan, data, out, archive=arguments.archive, builder=builder)
     print((out / "build.json").read_text() if arguments.json else wheel)
+    return 0
+
+
+def run_image(arguments: argparse.Namespace) -> int:
+    data = find_data(arguments.recipes)
+    print(image(planned(arguments.recipe, data), data, arguments.engine, arguments.base))
+    return 0
+
+
+def run_pins(arguments: argparse.Namespace) -> int:
+    for line in pins(find_data(arguments.recipes)):
+        print(line)
     return 0
 
 

@@ -14,11 +14,12 @@ MAY_IMPORT = {
     "artifact": {"errors", "run", "facts"},
     "audit": {"errors", "run", "facts", "plan", "artifact"},
     "build": {"errors", "keeper", "run", "facts", "plan", "artifact"},
+    "container": {"errors", "run", "facts", "plan", "artifact", "build"},
     "bump": {"errors", "run", "facts", "plan", "build"},
     "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
     "__main__": {
-        *("errors", "run", "facts", "plan", "artifact", "audit", "build", "bump"),
+        *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),
         *("readout", "smoke"),
     },
     "__init__": set[str](),

@@ -95,5 +95,5 @@ def test_nothing_is_cut_in_a_pipe() -> None:
     (wheel,) = (line.split() for line in said.splitlines() if line.startswith("wheel"))
     assert wheel[1].endswith("manylinux_2_35_x86_64.whl")
     rows = hostwheel("recipes", COLUMNS="80").stdout.splitlines()
-    assert len(rows) == 12
+    assert len(rows) == 13
     assert "…" not in "".join(rows)

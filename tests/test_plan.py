@@ -47,6 +47,7 @@ def test_the_planned_names_parse(name: str) -> None:
 
 LABELS = {
     "a10g": "cu130.sm86.avx2",
+    "a10g-cu12": "cu129.sm86.avx2",
     "t4": "cu130.sm75.avx512.vnni",
     "l4": "cu130.sm89.avx2",
     "a100": "cu130.sm80.avx512.vnni",

@@ -35,7 +35,7 @@ def host_refusal(recipes: Path, old: str, new: str) -> str:
 
 
 def test_every_recipe_of_the_issue_is_there() -> None:
-    gpu = {"a10g", "t4", "l4", "a100", "h100", "rtx50"}
+    gpu = {"a10g", "a10g-cu12", "t4", "l4", "a100", "h100", "rtx50"}
     cpu = {"cpu-any", "cpu-avx2", "cpu-sse42", "cpu-avx", "cpu-avx512"}
     assert set(recipe_names(CHECKOUT / "recipes")) == gpu | cpu
 

@@ -3,6 +3,7 @@
 import os
 import shutil
 from pathlib import Path
+from typing import Protocol
 
 from hostwheel.build.archive import write_archive
 from hostwheel.build.clock import Clock
@@ -23,27 +24,77 @@ from hostwheel.build.toolchain import (
     cuda_toolkit,
     install_locked,
 )
+from hostwheel.errors import MachineLacks
+from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.plan.data import Data
 from hostwheel.plan.defines import ROOT, toolkit_root, tree
 from hostwheel.plan.patches import patches_for
 from hostwheel.plan.plan import Plan
 
 
-def build(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> Path:
+class Builder(Protocol):
+    """Where a plan is built: on this machine, or in a container.
+
+    `objects` names what compiles there: objects of another one are not gone on with.
+    """
+
+    @property
+    def objects(self) -> str: ...
+    def compiler(self, plan: Plan) -> Compiler: ...
+    def planned(self, plan: Plan) -> Plan: ...
+    def tools(self, plan: Plan, data: Data, compiler: Compiler) -> Machine: ...
+    def configure(self, plan: Plan, project: Path, log: Path) -> None: ...
+    def build_wheel(
+        self, plan: Plan, project: Path, stage: Path, log: Path
+    ) -> tuple[Path, dict[str, int]]: ...
+
+
+class Local:
+    """This machine's g++."""
+
+    objects = "local"
+
+    def compiler(self, plan: Plan) -> Compiler:
+        if plan.cuda:
+            check_packaged(plan.cuda.release)
+        return compiler_for(plan)
+
+    def planned(self, plan: Plan) -> Plan:
+        return plan
+
+    def tools(self, plan: Plan, data: Data, compiler: Compiler) -> Machine:
+        return prepare_tools(plan, data, compiler)
+
+    def configure(self, plan: Plan, project: Path, log: Path) -> None:
+        configure(plan, project, log)
+
+    def build_wheel(
+        self, plan: Plan, project: Path, stage: Path, log: Path
+    ) -> tuple[Path, dict[str, int]]:
+        return build_wheel(plan, project, stage, log)
+
+
+LOCAL = Local()
+
+
+def build(
+    plan: Plan, data: Data, out: Path, *, archive: Path | None = None, builder: Builder = LOCAL
+) -> Path:
     """Build `plan` and put the product into `out`; return the wheel's path there.
 
     `archive` is a local copy of the source archive. What `out` held before is replaced at the
     end, and only by a product that passed every check.
     """
     clock = Clock()
-    compiler = compiler_for(plan)
+    compiler = builder.compiler(plan)
+    plan = builder.planned(plan)
     with locked(ROOT, plan.recipe):
         with clock.step("source"):
             prepared = prepare_source(plan, data, archive)
         with clock.step("tools"):
-            machine = prepare_tools(plan, data, compiler)
+            machine = builder.tools(plan, data, compiler)
         with clock.step("compile"):
-            compiled = compile_wheel(plan, prepared, machine, fresh_log(out))
+            compiled = compile_wheel(plan, prepared, machine, fresh_log(out), builder)
         with clock.step("check"):
             product = checked(plan, compiled)
         with clock.step("package"):
@@ -82,12 +133,22 @@ def prepare_tools(plan: Plan, data: Data, compiler: Compiler) -> Machine:
     return Machine(compiler=compiler, toolkit=toolkit)
 
 
+def check_packaged(release: str) -> None:
+    if not TOOLKITS[release].packaged:
+        raise MachineLacks(
+            f"the registry has no nvcc of CUDA {release}: it is part of a base image, "
+            "so build with --engine docker or --engine podman"
+        )
+
+
 def compilers(machine: Machine) -> Compilers:
     packages = machine.toolkit.packages if machine.toolkit else {}
     return Compilers(gcc=machine.compiler.version_text, cuda=packages)
 
 
-def compile_wheel(plan: Plan, prepared: Prepared, machine: Machine, log: Path) -> Compiled:
+def compile_wheel(
+    plan: Plan, prepared: Prepared, machine: Machine, log: Path, builder: Builder
+) -> Compiled:
     project = project_folder(plan)
     stage = sibling(project, "stage")
     with writing(stage):
@@ -95,15 +156,30 @@ def compile_wheel(plan: Plan, prepared: Prepared, machine: Machine, log: Path) -
         since_ns = stage.stat().st_mtime_ns
         write_project(plan, prepared.src, project, compilers(machine))
     with writing(log.parent):
-        configure(plan, project, log)
+        own_build_folder(build_folder(plan), builder.objects)
+        builder.configure(plan, project, log)
         check_configured(plan, configured(plan, log))
-        wheel, cache = build_wheel(plan, project, stage, log)
+        wheel, cache = builder.build_wheel(plan, project, stage, log)
     return Compiled(
         wheel=wheel,
         configured=configured(plan, log),
         cache=cache,
         steps=read_steps(build_folder(plan), since_ns=since_ns),
     )
+
+
+def own_build_folder(folder: Path, objects: str) -> None:
+    """Have no objects of another compiler there, and no CMake cache.
+
+    Engines share the path, and ninja does not notice that the compiler behind it has changed.
+    CMake names an unused variable only when that is new to its cache.
+    """
+    stamp = folder / "compiled-by"
+    if folder.exists() and (stamp.read_text() if stamp.is_file() else LOCAL.objects) != objects:
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(objects)
+    (folder / "CMakeCache.txt").unlink(missing_ok=True)
 
 
 def configured(plan: Plan, log: Path) -> Configured:

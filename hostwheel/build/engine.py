@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from hostwheel.build.progress import watching
 from hostwheel.build.project import build_folder
@@ -71,22 +72,21 @@ def available_memory() -> int:
 
 
 def configure(plan: Plan, project: Path, log: Path) -> None:
-    """Run CMake alone, so that what it did can be checked before an hour is spent on it.
-
-    Afresh each time: CMake names an unused variable only when that is new to its cache.
-    """
-    folder = build_folder(plan)
-    (folder / "CMakeCache.txt").unlink(missing_ok=True)
-    argv = (
-        *("cmake", "-G", "Ninja", "-S", str(project), "-B", str(folder)),
-        *("-DCMAKE_BUILD_TYPE=Release", "-DSKBUILD_SCRIPTS_DIR=scripts"),
-        *(f"-D{name}={value}" for name, value in plan.defines.items()),
-    )
+    """Run CMake alone, so that what it did can be checked before an hour is spent on it."""
+    argv = configure_argv(plan, project)
     count = jobs(len(os.sched_getaffinity(0)), available_memory())
     try:
         live(argv, env=environment(plan, os.environ) | count.environment(), log=log)
     except StepFailed as error:
         raise explained(error, log.read_text(errors="replace"), count.every) from None
+
+
+def configure_argv(plan: Plan, project: Path) -> tuple[str, ...]:
+    return (
+        *("cmake", "-G", "Ninja", "-S", str(project), "-B", str(build_folder(plan))),
+        *("-DCMAKE_BUILD_TYPE=Release", "-DSKBUILD_SCRIPTS_DIR=scripts"),
+        *(f"-D{name}={value}" for name, value in plan.defines.items()),
+    )
 
 
 def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path, dict[str, int]]:
@@ -105,10 +105,14 @@ def build_wheel(plan: Plan, project: Path, stage: Path, log: Path) -> tuple[Path
     with compiler_cache(env) as cached_env:
         compile_all(argv, cached_env, log, costs, count.cuda if plan.cuda else count.every)
         counts = cache_counts(cached_env)
+    return one_wheel(stage, log), counts
+
+
+def one_wheel(stage: Path, log: Path) -> Path:
     wheels = list(stage.glob("*.whl"))
     if len(wheels) != 1:
         raise Refused(f"the build left {len(wheels)} wheels in {stage}, expected one; see {log}")
-    return wheels[0], counts
+    return wheels[0]
 
 
 def compile_all(
@@ -117,10 +121,11 @@ def compile_all(
     log: Path,
     costs: Mapping[str, float],
     count: int,
+    cwd: Path | None = None,
 ) -> None:
     with watching(costs) as watcher:
         try:
-            live(argv, env=env, log=log, show=watcher.show)
+            live(argv, env=env, cwd=cwd, log=log, show=watcher.show)
         except StepFailed as error:
             unseen = watcher.unseen()
             failed = StepFailed(f"{error}\n{indented(unseen)}" if unseen else str(error))
@@ -179,8 +184,12 @@ def wait_for(socket: Path, server: "subprocess.Popen[str]", log: Path, seconds: 
 
 
 def cache_counts(env: Mapping[str, str]) -> dict[str, int]:
+    said = capture(("sccache", "--show-stats", "--stats-format=json"), env=env)
+    return cache_stats(json.loads(said))
+
+
+def cache_stats(said: Mapping[str, Any]) -> dict[str, int]:
     """Compilations asked for, found in the cache, and not found."""
-    said = json.loads(capture(("sccache", "--show-stats", "--stats-format=json"), env=env))
     stats = said["stats"]
     return {
         "compilations": stats["requests_executed"],

@@ -57,6 +57,11 @@ def unpack_wheel(wheel: Path, root: Path, symbols: Path) -> Product:
     )
 
 
+def wheel_members(wheel: Path) -> tuple[str, ...]:
+    with zipfile.ZipFile(wheel) as archive:
+        return tuple(archive.namelist())
+
+
 def headers(file: Path) -> Mapping[str, list[str]]:
     found: defaultdict[str, list[str]] = defaultdict(list)
     for key, value in HeaderParser().parsestr(file.read_text(encoding="utf-8")).items():

@@ -9,24 +9,27 @@ from pathlib import Path
 from lief import ELF
 
 from hostwheel.artifact.binary import is_elf, open_elf
-from hostwheel.build.build import build
+from hostwheel.build.build import LOCAL, Builder, build
 from hostwheel.build.project import build_folder
 from hostwheel.errors import Refused
 from hostwheel.plan.data import Data
 from hostwheel.plan.plan import Plan
 
 
-def check_reproducible(plan: Plan, data: Data, out: Path, *, archive: Path | None = None) -> Path:
+def check_reproducible(
+    plan: Plan, data: Data, out: Path, *, archive: Path | None = None, builder: Builder = LOCAL
+) -> Path:
     """Build twice at the same path, the second time from nothing and without a compiler cache.
 
     Return the wheel of the first build; raise Refused with the first difference.
     """
-    first = build(plan, data, out, archive=archive)
+    first = build(plan, data, out, archive=archive, builder=builder)
     shutil.rmtree(build_folder(plan))
     with tempfile.TemporaryDirectory(prefix="hostwheel-again-") as again:
         os.environ["SCCACHE_RECACHE"] = "1"
         try:
-            second = build(plan, data, Path(again, plan.recipe), archive=archive)
+            into = Path(again, plan.recipe)
+            second = build(plan, data, into, archive=archive, builder=builder)
         finally:
             del os.environ["SCCACHE_RECACHE"]
         for name in (plan.wheel, plan.archive):

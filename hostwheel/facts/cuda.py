@@ -12,7 +12,10 @@ class Toolkit:
     `compute` are the compute capabilities that its nvcc generates machine code for
     (`nvcc --list-gpu-code`); `driver` is the lowest Linux driver (CUDA Toolkit release notes,
     table "CUDA Toolkit and Minimum Required Driver Version"); `soname` is the major version
-    in the names of its libraries; `version` names the patch release that recipes/locks pins.
+    in the names of its libraries; `version` names the patch release that recipes/locks pins, or
+    the release where that is part of the base image (not `packaged`). `requires` are the packages
+    that bring cudart and cuBLAS, in this order, `folders` where below site-packages they put them.
+    `compression` is nvcc's mode for machine code: with any but "none" CUDA 12 needs driver 550.
     """
 
     release: str
@@ -20,6 +23,10 @@ class Toolkit:
     compute: tuple[str, ...]
     driver: str
     soname: int
+    packaged: bool
+    compression: str
+    requires: tuple[str, ...]
+    folders: tuple[str, ...]
 
     @property
     def label(self) -> str:
@@ -34,7 +41,25 @@ TOOLKITS: Mapping[str, Toolkit] = MappingProxyType(
             compute=("75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"),
             driver="580.65.06",
             soname=13,
-        )
+            packaged=True,
+            compression="size",
+            requires=("nvidia-cuda-runtime>=13,<14", "nvidia-cublas>=13,<14"),
+            folders=("nvidia/cu13/lib",),
+        ),
+        "12.9": Toolkit(
+            release="12.9",
+            version="12.9",
+            compute=(
+                *("50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "89"),
+                *("90", "100", "101", "103", "120", "121"),
+            ),
+            driver="525.60.13",  # table of minor version compatibility
+            soname=12,
+            packaged=False,  # the registry has no nvcc of CUDA 12
+            compression="none",
+            requires=("nvidia-cuda-runtime-cu12>=12.9,<13", "nvidia-cublas-cu12>=12.9,<13"),
+            folders=("nvidia/cuda_runtime/lib", "nvidia/cublas/lib"),
+        ),
     }
 )
 

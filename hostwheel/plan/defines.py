@@ -84,11 +84,11 @@ def defines(
         "GGML_BACKEND_DL": on_off(recipe.variants),
         "GGML_CPU_ALL_VARIANTS": on_off(recipe.variants),
         "GGML_CUDA": on_off(toolkit is not None),
-        **(cuda_defines(recipe) if toolkit else {}),
+        **(cuda_defines(recipe, toolkit) if toolkit else {}),
     }
 
 
-def cuda_defines(recipe: Recipe) -> Mapping[str, str]:
+def cuda_defines(recipe: Recipe, toolkit: Toolkit) -> Mapping[str, str]:
     gpu = recipe.host.gpu
     assert gpu is not None, "a CUDA recipe has a host with a GPU: see check_gpu"
     draft_flags = " --Ofast-compile=max" if recipe.draft else ""
@@ -97,7 +97,7 @@ def cuda_defines(recipe: Recipe) -> Mapping[str, str]:
         "CMAKE_CUDA_COMPILER_LAUNCHER": "sccache",
         "CMAKE_CUDA_FLAGS": f"-Xcompiler={PREFIX_MAP} {FIXED_NAMES}{draft_flags}",
         "HOSTWHEEL_FA_TILE_ALL": on_off(recipe.everything),
-        "GGML_CUDA_COMPRESSION_MODE": "size",
+        "GGML_CUDA_COMPRESSION_MODE": toolkit.compression,
         "GGML_CUDA_FA": on_off(not recipe.draft),
         "GGML_CUDA_FA_ALL_QUANTS": "OFF",
         "GGML_CUDA_FA_QUANTS": "q4_0-q4_0;q8_0-q8_0;f16-f16;bf16-bf16",
@@ -119,8 +119,8 @@ def libraries(recipe: Recipe, toolkit: Toolkit | None) -> tuple[str, ...]:
 
 def runpath(toolkit: Toolkit | None) -> tuple[str, ...]:
     """From `llama_cpp/lib`: itself, then where the `nvidia-*` wheels put their libraries."""
-    nvidia = (f"$ORIGIN/../../nvidia/cu{toolkit.soname}/lib",) if toolkit else ()
-    return ("$ORIGIN", *nvidia)
+    folders = toolkit.folders if toolkit else ()
+    return ("$ORIGIN", *(f"$ORIGIN/../../{folder}" for folder in folders))
 
 
 def tree(source: Source) -> Path:

@@ -5,6 +5,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from hostwheel import __version__
@@ -49,10 +50,14 @@ class CpuBackend:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Engine:
-    """Where and in which environment the build runs. Not part of the plan's hash."""
+    """Where and in which environment the build runs. Not part of the plan's hash.
+
+    `base` is what `image` was made from, by digest or as the engine's own id.
+    """
 
     name: str
     image: str | None
+    base: str | None
     environment: Mapping[str, str]
     passed_through: tuple[str, ...]
 
@@ -132,7 +137,7 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
         label=label,
         version=version,
         platform_tag=platform_tag,
-        requires=cuda_requirements(toolkit),
+        requires=toolkit.requires if toolkit else (),
         wheel=f"llama_cpp_python-{version}-py3-none-{platform_tag}.whl",
         archive=f"llama-server-{source.version}-{label}-linux-x86_64.tar.gz",
         engine=local_engine(recipe, toolkit),
@@ -141,7 +146,8 @@ def make_plan(recipe: Recipe, patches: Mapping[str, str], locks: Mapping[str, st
 
 def lock_files(recipe: Recipe) -> tuple[str, ...]:
     """The lock files of the tools that this recipe is built with."""
-    return ("build-tools.txt", *((f"cuda-{recipe.cuda}.txt",) if recipe.cuda else ()))
+    packaged = recipe.cuda is not None and TOOLKITS[recipe.cuda].packaged
+    return ("build-tools.txt", *((f"cuda-{recipe.cuda}.txt",) if packaged else ()))
 
 
 def lock(name: str, locks: Mapping[str, str]) -> str:
@@ -188,19 +194,13 @@ def plan_cuda(recipe: Recipe, toolkit: Toolkit | None) -> Cuda | None:
     )
 
 
-def cuda_requirements(toolkit: Toolkit | None) -> tuple[str, ...]:
-    if toolkit is None:
-        return ()
-    span = f">={toolkit.soname},<{toolkit.soname + 1}"
-    return (f"nvidia-cuda-runtime{span}", f"nvidia-cublas{span}")
-
-
 def local_engine(recipe: Recipe, toolkit: Toolkit | None) -> Engine:
     """This machine's g++, and tools and toolkit from the registry. Nothing else is on the PATH."""
     build_tools = ROOT / "build-tools"
     return Engine(
         name="local",
         image=None,
+        base=None,
         environment={
             "PATH": f"{build_tools / 'bin'}:/usr/bin:/bin",
             "PYTHONPATH": str(build_tools),
@@ -215,14 +215,13 @@ def local_engine(recipe: Recipe, toolkit: Toolkit | None) -> Engine:
             ),  # shared by recipes
             "CC": "/usr/bin/gcc",
             "CXX": "/usr/bin/g++",
-            **(cuda_environment(toolkit) if toolkit else {}),
+            **(cuda_environment(toolkit_root(toolkit.version)) if toolkit else {}),
         },
         passed_through=PASSED_THROUGH,
     )
 
 
-def cuda_environment(toolkit: Toolkit) -> Mapping[str, str]:
-    root = toolkit_root(toolkit.version)
+def cuda_environment(root: Path) -> Mapping[str, str]:
     return {
         "CUDACXX": str(root / "bin" / "nvcc"),
         "CUDAHOSTCXX": "/usr/bin/g++",
