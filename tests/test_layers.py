@@ -18,9 +18,11 @@ MAY_IMPORT = {
     "bump": {"errors", "run", "facts", "plan", "build"},
     "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
+    "publish": {"errors", "run", "facts", "plan", "artifact"},
+    "user": {"errors", "run", "facts", "plan", "artifact", "publish"},
     "__main__": {
         *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),
-        *("readout", "smoke"),
+        *("readout", "smoke", "publish", "user"),
     },
     "__init__": set[str](),
 }
