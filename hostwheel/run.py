@@ -19,6 +19,11 @@ def echo(argv: Sequence[str]) -> None:
     print("+ " + shlex.join(argv), file=sys.stderr, flush=True)
 
 
+def say(line: str) -> None:
+    """Tell a person what is done and why, beside a command's own output."""
+    print(f"hostwheel: {line}", file=sys.stderr, flush=True)
+
+
 def capture(
     argv: Sequence[str], *, env: Mapping[str, str] | None = None, cwd: Path | None = None
 ) -> str:

@@ -58,10 +58,11 @@ def poisoned_environment(folder: Path) -> dict[str, str]:
     return {**os.environ, **POISON, "PATH": f"{folder}:{os.environ['PATH']}"}
 
 
-def build(recipe: str, folder: Path) -> Built:
+def build(recipe: str, folder: Path, *options: str) -> Built:
     """Run `hostwheel build` as a user would, from the checkout, and show what it says."""
     environment = poisoned_environment(folder / "poison")
-    argv = (sys.executable, "-m", "hostwheel", "build", recipe, "--out", str(folder / "out"))
+    out = ("--out", str(folder / "out"))
+    argv = (sys.executable, "-m", "hostwheel", "build", recipe, *out, *options)
     subprocess.run(argv, cwd=CHECKOUT, env=environment, check=True)
     out = folder / "out" / Path(recipe).stem
     return Built(out=out, evidence=json.loads((out / "build.json").read_text()))

@@ -11,11 +11,20 @@ from hostwheel.build.build import cache_folder
 from tests.plans import ROOT, lacking, need
 
 BASE = "localhost/hostwheel-base:bookworm"
+BASE_CUDA12 = "localhost/hostwheel-base:bookworm-cuda12"
+BARE = "localhost/bare:trixie"
 STORAGE = """\
 [storage]
 driver = "overlay"
 runroot = "{folder}/run"
 graphroot = "{folder}/graph"
+"""
+MAKE_BARE = """
+root=$(mktemp -d)
+trap 'rm -rf "$root"' EXIT
+debootstrap --variant=minbase --include=python3 trixie "$root" http://deb.debian.org/debian
+rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
+tar -C "$root" -c . | "$1" import - "$2"
 """
 
 
@@ -72,14 +81,31 @@ def podman(folder: Path) -> Iterator[dict[str, str]]:
 
 def load_base(engine: str) -> None:
     """Debian 12 as a base, made by docker/local-base once and then kept with the downloads."""
-    kept = cache_folder() / "test-base-bookworm.tar"
-    if kept.is_file():
-        subprocess.run((engine, "load", "--input", kept), check=True)
-        return
     need("debootstrap", "apt-get install debootstrap, as root")
-    subprocess.run((ROOT / "docker" / "local-base", engine, BASE), check=True)
-    fresh = kept.with_suffix(".new")
+    kept(engine, BASE, (ROOT / "docker" / "local-base", engine, BASE))
+
+
+def load_cuda12_base(engine: str) -> None:
+    """CUDA 12.4 added to it. Not kept: it is fetched faster than it is loaded."""
+    script = ROOT / "docker" / "local-cuda12"
+    subprocess.run((script, engine, BASE, BASE_CUDA12), check=True)
+
+
+def load_bare(engine: str) -> None:
+    """Another release, Debian 13, with a Python and without any compiler."""
+    need("debootstrap", "apt-get install debootstrap, as root")
+    kept(engine, BARE, ("sh", "-euc", MAKE_BARE, "make-bare", engine, BARE))
+
+
+def kept(engine: str, name: str, make: tuple[str | Path, ...]) -> None:
+    """Have the image `name`, from the cache folder if it has been made before."""
+    file = cache_folder() / f"test-{name.rpartition('/')[2].replace(':', '-')}.tar"
+    if file.is_file():
+        subprocess.run((engine, "load", "--input", file), check=True)
+        return
+    subprocess.run(make, check=True)
+    fresh = file.with_suffix(".new")
     fresh.parent.mkdir(parents=True, exist_ok=True)
     fresh.unlink(missing_ok=True)
-    subprocess.run((engine, "save", "--output", fresh, BASE), check=True)
-    fresh.replace(kept)
+    subprocess.run((engine, "save", "--output", fresh, name), check=True)
+    fresh.replace(file)

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from hostwheel.artifact.binary import read_binary
+from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.build.locked import install_locked
 from hostwheel.build.project import build_folder, project_folder
 from hostwheel.container.bases import Base, own_base
@@ -62,6 +64,19 @@ SOURCE = """\
 #include <dlfcn.h>
 #include <string>
 std::string tiny(const char * name) { return std::string(name) + (dlopen(name, 1) ? "1" : "0"); }
+"""
+GPU_SOURCE = """\
+#include <cublas_v2.h>
+__global__ void ones(float * x) { x[threadIdx.x] = 1; }
+int gpu(float * x) { ones<<<1, 32>>>(x); cublasHandle_t handle; return cublasCreate(&handle); }
+"""
+GPU = """
+enable_language(CUDA)
+find_package(CUDAToolkit REQUIRED)
+add_library(gpu SHARED gpu.cu)
+set_target_properties(gpu PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
+target_link_libraries(gpu PRIVATE CUDA::cudart CUDA::cublas)
+install(TARGETS gpu LIBRARY DESTINATION tiny)
 """
 GOMP = 'target_link_libraries(tiny PRIVATE "-Wl,--no-as-needed" gomp)'
 SECRET = "hunter2-of-the-index"
@@ -116,6 +131,10 @@ def image(engine: ContainerEngine, base: Base, tools: tuple[Path, ...]) -> str:
 
 @pytest.fixture
 def builder(engine: ContainerEngine, base: Base, image: str, tmp_path: Path) -> ContainerBuilder:
+    return builder_on(engine, base, image, tmp_path)
+
+
+def builder_on(engine: ContainerEngine, base: Base, image: str, tmp_path: Path) -> ContainerBuilder:
     BUILD_ROOT.mkdir(parents=True, exist_ok=True)  # its disk is looked at when a build fails
     for name in ("tree", "cache"):
         (tmp_path / name).mkdir()
@@ -137,6 +156,7 @@ def write_project(builder: ContainerBuilder, plan: Plan, extra: str = "") -> Pat
     (project / "pyproject.toml").write_text(PYPROJECT.replace("BUILD", str(build_folder(plan))))
     (project / "CMakeLists.txt").write_text(CMAKE.replace("EXTRA", extra))
     (project / "tiny.cpp").write_text(SOURCE)
+    (project / "gpu.cu").write_text(GPU_SOURCE)
     (project / "tiny").mkdir()
     (project / "tiny" / "__init__.py").write_text("")
     return project
@@ -150,7 +170,7 @@ def built(builder: ContainerBuilder, plan: Plan, tmp_path: Path, extra: str = ""
     log = tmp_path / "build.log"
     builder.configure(planned, project_folder(plan), log)
     wheel, counts = builder.build_wheel(planned, project, stage, log)
-    assert counts["compilations"] == 1
+    assert counts["compilations"] >= 1
     return wheel
 
 
@@ -195,6 +215,24 @@ def test_the_network_is_what_the_option_makes_it(
 def interfaces(argv: tuple[str, ...]) -> list[str]:
     said = subprocess.run((*argv, "ls", "/sys/class/net"), check=True, capture_output=True)
     return said.stdout.decode().split()
+
+
+def test_the_cuda_of_a_base_is_what_is_linked(
+    engine: ContainerEngine, tools: tuple[Path, ...], tmp_path: Path
+) -> None:
+    """C7, C8, C10, C11: CUDA 12.4 of docker/local-cuda12, with nothing of it in the wheel."""
+    containers.load_cuda12_base(engine.name)
+    plan = plan_for(str(ROOT / "tests/data/a10g-cu12-draft.toml"))
+    base = own_base(containers.BASE_CUDA12, "12.4")
+    name = image_name(look(engine, base), ROOT / "docker" / "Dockerfile", ())
+    make_image(engine, base, name, ROOT / "docker" / "Dockerfile", tools)
+    wheel = built(builder_on(engine, base, name, tmp_path), plan, tmp_path, extra=GPU)
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [each for each in archive.namelist() if ".libs" in each]
+        library = Path(archive.extract("tiny/libgpu.so", tmp_path))
+    assert {"libcudart.so.12", "libcublas.so.12"} <= set(read_binary(library).needed)
+    (image,) = read_fatbin(library)
+    assert (image.kind, image.sm, image.compressed) == ("cubin", "86", False)
 
 
 def test_newer_symbols_than_the_tag_are_refused(builder: ContainerBuilder, tmp_path: Path) -> None:

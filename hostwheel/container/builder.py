@@ -53,6 +53,7 @@ from hostwheel.container.render import (
     planned_in,
     run_arguments,
 )
+from hostwheel.container.team_cache import AS_A_BUCKET, shared, team_cache
 from hostwheel.errors import Refused, StepFailed
 from hostwheel.plan.data import Data
 from hostwheel.plan.defines import ROOT, toolkit_root, tree
@@ -145,7 +146,8 @@ class ContainerBuilder:
         file.write_text(tomli_w.dumps({"tool": {"cibuildwheel": config}}))
         costs = last_costs(build_folder(plan), log.with_name("build.json"))
         most = count.cuda if plan.cuda else count.every
-        with ending_containers(self.engine):
+        team = team_cache(os.environ)
+        with ending_containers(self.engine), shared(team, self.mounts.cache):
             run_cibuildwheel(project, file, stage, log, costs, most)
         wheel = one_wheel(stage, log)
         check_no_graft(wheel)
@@ -155,6 +157,8 @@ class ContainerBuilder:
 def compile_environment(plan: Plan, count: Jobs) -> dict[str, str]:
     """The plan's, the jobs, and of the user's what says how the cache is used."""
     cache = {name: os.environ[name] for name in CACHE_SETTINGS if name in os.environ}
+    if "SCCACHE_BUCKET" in os.environ:
+        cache |= AS_A_BUCKET
     return {**cache, **plan.engine.environment, **count.environment()}
 
 

@@ -1,7 +1,6 @@
 """`--engine` and `--base` of a build, and the subcommands `image` and `pins`."""
 
 import argparse
-import sys
 
 from hostwheel.build.build import LOCAL, Builder
 from hostwheel.build.lock import locked
@@ -13,6 +12,7 @@ from hostwheel.errors import BadInput
 from hostwheel.plan.data import Data
 from hostwheel.plan.defines import ROOT
 from hostwheel.plan.plan import Plan
+from hostwheel.run import say
 
 
 def add_engine(made: argparse.ArgumentParser, *, choices: tuple[str, ...], default: str) -> None:
@@ -67,7 +67,3 @@ def image(plan: Plan, data: Data, engine: str, base: str | None) -> str:
 
 def pins(data: Data) -> tuple[str, ...]:
     return pin_bases(docker_folder(data) / "images.toml")
-
-
-def say(line: str) -> None:
-    print(f"hostwheel: {line}", file=sys.stderr, flush=True)

@@ -16,6 +16,8 @@ class Toolkit:
     the release where that is part of the base image (not `packaged`). `requires` are the packages
     that bring cudart and cuBLAS, in this order, `folders` where below site-packages they put them.
     `compression` is nvcc's mode for machine code: with any but "none" CUDA 12 needs driver 550.
+    `repeatable` are nvcc's options that make two compilations of a file equal, `quick` those that
+    compile fast and slow the code down, for drafts.
     """
 
     release: str
@@ -27,11 +29,21 @@ class Toolkit:
     compression: str
     requires: tuple[str, ...]
     folders: tuple[str, ...]
+    repeatable: tuple[str, ...] = ()
+    quick: tuple[str, ...] = ()
 
     @property
     def label(self) -> str:
         return "cu" + self.release.replace(".", "")
 
+
+# Machine code runs with any driver of its major version: table "CUDA Toolkit and Minimum Required
+# Driver Version for CUDA Minor Version Compatibility".
+MAJOR_DRIVERS: Mapping[int, str] = MappingProxyType(
+    {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
+)
+
+CUDA12_FOLDERS = ("nvidia/cuda_runtime/lib", "nvidia/cublas/lib")  # one for each package
 
 TOOLKITS: Mapping[str, Toolkit] = MappingProxyType(
     {
@@ -39,12 +51,17 @@ TOOLKITS: Mapping[str, Toolkit] = MappingProxyType(
             release="13.0",
             version="13.0.2",
             compute=("75", "80", "86", "87", "88", "89", "90", "100", "103", "110", "120", "121"),
-            driver="580.65.06",
+            driver=MAJOR_DRIVERS[13],
             soname=13,
             packaged=True,
             compression="size",
             requires=("nvidia-cuda-runtime>=13,<14", "nvidia-cublas>=13,<14"),
             folders=("nvidia/cu13/lib",),
+            # nvcc otherwise puts the process id into the names of functions that only one file
+            # sees, and they end up in the GPU code. Names stay unique: they also hold the file's
+            # name and a hash of it. nvcc 12.4 knows no such option and needs none.
+            repeatable=("-frandom-seed=0",),
+            quick=("--Ofast-compile=max",),
         ),
         "12.9": Toolkit(
             release="12.9",
@@ -53,12 +70,26 @@ TOOLKITS: Mapping[str, Toolkit] = MappingProxyType(
                 *("50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "89"),
                 *("90", "100", "101", "103", "120", "121"),
             ),
-            driver="525.60.13",  # table of minor version compatibility
+            driver=MAJOR_DRIVERS[12],
             soname=12,
             packaged=False,  # the registry has no nvcc of CUDA 12
             compression="none",
             requires=("nvidia-cuda-runtime-cu12>=12.9,<13", "nvidia-cublas-cu12>=12.9,<13"),
-            folders=("nvidia/cuda_runtime/lib", "nvidia/cublas/lib"),
+            folders=CUDA12_FOLDERS,
+        ),
+        "12.4": Toolkit(  # what docker/local-cuda12 puts into a base
+            release="12.4",
+            version="12.4",
+            compute=(
+                *("50", "52", "53", "60", "61", "62", "70", "72", "75", "80", "86", "87", "89"),
+                "90",
+            ),
+            driver=MAJOR_DRIVERS[12],
+            soname=12,
+            packaged=False,
+            compression="none",
+            requires=("nvidia-cuda-runtime-cu12>=12.4,<13", "nvidia-cublas-cu12>=12.4,<13"),
+            folders=CUDA12_FOLDERS,
         ),
     }
 )
@@ -107,12 +138,6 @@ RELEASES: Mapping[str, Release] = MappingProxyType(
         "13.1": Release(ptx="9.1", driver="590.44.01"),
         "13.2": Release(ptx="9.2", driver="595.45.04"),
     }
-)
-
-# Machine code runs with any driver of its major version: table "CUDA Toolkit and Minimum Required
-# Driver Version for CUDA Minor Version Compatibility".
-MAJOR_DRIVERS: Mapping[int, str] = MappingProxyType(
-    {11: "450.80.02", 12: "525.60.13", 13: "580.65.06"}
 )
 
 # Older drivers cannot unpack compressed images of CUDA 12.4 and later: reported for 535, works

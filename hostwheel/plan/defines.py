@@ -19,10 +19,6 @@ LIBRARIES = (
 
 PREFIX_MAP = f"-ffile-prefix-map={ROOT}=."
 
-# nvcc otherwise puts the process id into the names of functions that only one file sees, and
-# they end up in the GPU code. Names stay unique: they also hold the file's name and a hash of it.
-FIXED_NAMES = "-frandom-seed=0"
-
 # What ggml's and llama.cpp's CMake files would otherwise decide by looking at the machine, or
 # switch on by default. One reason each, where it is not plain from the name.
 FIXED_DEFINES: Mapping[str, str] = {
@@ -91,11 +87,11 @@ def defines(
 def cuda_defines(recipe: Recipe, toolkit: Toolkit) -> Mapping[str, str]:
     gpu = recipe.host.gpu
     assert gpu is not None, "a CUDA recipe has a host with a GPU: see check_gpu"
-    draft_flags = " --Ofast-compile=max" if recipe.draft else ""
+    options = (*toolkit.repeatable, *(toolkit.quick if recipe.draft else ()))
     return {
         "CMAKE_CUDA_ARCHITECTURES": f"{machine_code_for(gpu.compute)}-real",
         "CMAKE_CUDA_COMPILER_LAUNCHER": "sccache",
-        "CMAKE_CUDA_FLAGS": f"-Xcompiler={PREFIX_MAP} {FIXED_NAMES}{draft_flags}",
+        "CMAKE_CUDA_FLAGS": " ".join((f"-Xcompiler={PREFIX_MAP}", *options)),
         "HOSTWHEEL_FA_TILE_ALL": on_off(recipe.everything),
         "GGML_CUDA_COMPRESSION_MODE": toolkit.compression,
         "GGML_CUDA_FA": on_off(not recipe.draft),
