@@ -20,14 +20,19 @@ def main(wanted: Sequence[str]) -> int:
     known = {name: planned(name, data) for name in recipe_names(data.recipes)}
     names = known if list(wanted) == ["all"] else wanted
     if unknown := set(names) - set(known):
-        print(f"no recipe {', '.join(sorted(unknown))}; there are {', '.join(known)}, or all")
-        return 2
+        return wrong(
+            f"no recipe {', '.join(sorted(unknown))}; there are {', '.join(known)}, or all"
+        )
     jobs = [job(known[name]) for name in names]
     if lacking := [job["session"] for job in jobs if job["session"] not in sessions]:
-        print(f"nox has no session {', '.join(map(str, lacking))}")
-        return 2
+        return wrong(f"nox has no session {', '.join(map(str, lacking))}; noxfile.py makes them")
     print(json.dumps(jobs, indent=1))
     return 0
+
+
+def wrong(message: str) -> int:
+    print(message, file=sys.stderr)
+    return 2
 
 
 def job(plan: Plan) -> Mapping[str, str | bool]:

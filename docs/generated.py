@@ -41,7 +41,7 @@ def section(check: Check) -> str:
 
 def plain(text: str) -> str:
     """Text in which nothing but `code` is Markdown."""
-    return re.sub(r"([*_<\[\\$])", r"\\\1", text)
+    return re.sub(r"`[^`]*`|[*_<\[\\$]", lambda it: it[0] if "`" in it[0] else "\\" + it[0], text)
 
 
 def recipes() -> str:

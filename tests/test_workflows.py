@@ -86,7 +86,7 @@ def test_the_matrix_can_be_part_of_the_recipes() -> None:
 def test_a_recipe_that_is_not_there_stops_the_workflow() -> None:
     done = matrix("a10g", "a11g")
     assert done.returncode == 2
-    assert done.stdout.startswith("no recipe a11g; there are a100, a10g, ")
+    assert done.stderr.startswith("no recipe a11g; there are a100, a10g, ")
 
 
 def test_every_action_is_pinned_by_a_cited_commit_or_flagged() -> None:
@@ -116,13 +116,18 @@ def test_no_workflow_has_a_secret_and_each_begins_with_no_permission() -> None:
 
 
 def test_the_publishing_role_is_out_of_reach_of_what_builds() -> None:
-    """Only the job of the environment `bucket` names it, after all recipes, and one at a time."""
+    """Only the job of the environment `bucket` names it, after all recipes, and one at a time.
+
+    E15: part of a matrix was published, since a failed upload was let pass.
+    """
     text = (GITHUB / "workflows" / "publish.yml").read_text()
     before, publish = text.split("\n  publish:\n")
     assert "BUCKET" not in before
     assert "    needs: wheels\n" in publish
     assert "    environment: bucket" in publish
     assert "  group: publish\n  cancel-in-progress: false\n" in before
+    assert "run: diff <(jq --raw-output '.[]' <<<\"$BUILT\" | sort)" in publish
+    assert not any("continue-on-error" in file.read_text() for file in FILES)
     others = [file.read_text() for file in FILES if file.stem != "publish"]
     assert not any("BUCKET_ROLE" in other or "environment:" in other for other in others)
 
