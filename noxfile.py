@@ -41,10 +41,10 @@ def lint(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation as pages in out/docs, every warning an error, every link checked."""
+    """The documentation as pages in dist/docs, every warning an error, every link checked."""
     install(session, "docs")
-    session.run("sphinx-build", "--fail-on-warning", "--nitpicky", "-q", "docs", "out/docs")
-    session.run("python", "docs/links.py", "out/docs")
+    session.run("sphinx-build", "--fail-on-warning", "--nitpicky", "-q", "docs", "dist/docs")
+    session.run("python", "docs/links.py", "dist/docs")
 
 
 @nox.session

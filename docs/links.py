@@ -1,6 +1,6 @@
 """Every link between the built pages leads somewhere, and no page loads a thing from elsewhere.
 
-python docs/links.py out/docs; exits with 1 and a line for each link that does not hold.
+python docs/links.py dist/docs; exits with 1 and a line for each link that does not hold.
 """
 
 import sys

@@ -54,8 +54,8 @@ def text(page: Path) -> str:
 
 def test_nox_builds_as_these_tests_do() -> None:
     noxfile = (ROOT / "noxfile.py").read_text()
-    assert '"sphinx-build", "--fail-on-warning", "--nitpicky", "-q", "docs", "out/docs"' in noxfile
-    assert '"docs/links.py", "out/docs"' in noxfile
+    assert '"sphinx-build", "--fail-on-warning", "--nitpicky", "-q", "docs", "dist/docs"' in noxfile
+    assert '"docs/links.py", "dist/docs"' in noxfile
 
 
 def test_every_link_holds_and_nothing_is_loaded_from_elsewhere(site: Path) -> None:
