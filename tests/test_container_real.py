@@ -217,6 +217,9 @@ def interfaces(argv: tuple[str, ...]) -> list[str]:
     return said.stdout.decode().split()
 
 
+@pytest.mark.parametrize(
+    "engine", ["docker", pytest.param("podman", marks=pytest.mark.by_hand)], indirect=True
+)
 def test_the_cuda_of_a_base_is_what_is_linked(
     engine: ContainerEngine, tools: tuple[Path, ...], tmp_path: Path
 ) -> None:
