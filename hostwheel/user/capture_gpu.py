@@ -91,7 +91,7 @@ def nvml_gpus(library: Any) -> Iterator[Gpu]:
         called(library, "nvmlDeviceGetCudaComputeCapability", device, *both)
         memory = (ctypes.c_ulonglong * 3)()  # nvmlMemory_t: total, free, used
         called(library, "nvmlDeviceGetMemoryInfo", device, ctypes.byref(memory))
-        yield Gpu(text(name), "{}{}".format(major.value, minor.value), memory[0])
+        yield Gpu(text(name), f"{major.value}{minor.value}", memory[0])
 
 
 def called(library: Any, function: str, *arguments: Any) -> None:

@@ -15,13 +15,13 @@ def this_machine() -> Machine:
         raise MachineLacks(f"{error}; name a --host where the command has one") from None
 
 
-def host_of(machine: Machine) -> Host:
-    """The same values as reading the machine's host file gives."""
+def host_of(machine: Machine, at: int = 0) -> Host:
+    """The same values as reading the machine's host file gives, with the GPU `at` this place."""
     graphics = machine.graphics
     gpu = None
     if graphics.gpus and graphics.driver:
-        first = graphics.gpus[0]
-        gpu = Gpu(name=first.name, compute=first.compute, driver=graphics.driver)
+        card = graphics.gpus[at]
+        gpu = Gpu(name=card.name, compute=card.compute, driver=graphics.driver)
     return Host(
         name="this machine",
         title=title(machine, ""),
