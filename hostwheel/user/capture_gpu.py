@@ -118,6 +118,8 @@ def ask_smi(program: tuple[str, ...] = SMI) -> tuple[str, tuple[Gpu, ...]]:
             stderr=subprocess.STDOUT,
             timeout=SMI_SECONDS,
         )
+    except FileNotFoundError:
+        raise Unanswered("nvidia-smi not found") from None
     except (OSError, subprocess.TimeoutExpired) as error:
         raise Unanswered(f"nvidia-smi: {error}") from None
     said = done.stdout.decode(errors="replace")

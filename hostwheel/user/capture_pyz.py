@@ -16,7 +16,16 @@ COPIED = (
     "user/__init__.py",
     *(f"user/capture_{part}.py" for part in ("gpu", "limits", "machine", "main", "text")),
 )
-MAIN = "import sys\n\nfrom hostwheel.user.capture_main import main\n\nsys.exit(main())\n"
+MAIN = """\
+import sys
+
+if sys.version_info < (3, 8):
+    sys.exit("hostwheel-capture.pyz needs Python 3.8 or newer, this is " + sys.version.split()[0])
+
+from hostwheel.user.capture_main import main
+
+sys.exit(main())
+"""
 SHEBANG = b"#!/usr/bin/env python3\n"
 DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 

@@ -10,7 +10,7 @@ from hostwheel.user import findings
 from hostwheel.user.capture_host import host_of
 from hostwheel.user.capture_machine import Machine
 from hostwheel.user.doctor_build import Build, Library
-from hostwheel.user.doctor_site import Copy, Site, elsewhere, located
+from hostwheel.user.doctor_site import Copy, Site
 from hostwheel.user.findings import PICK, Finding, driver, glibc, glibcxx, gpu_code
 
 HIDES_ALL = ("", "-1", "NoDevFiles")
@@ -120,28 +120,26 @@ def gpu(case: Case) -> Iterator[Finding]:
 
 
 def cuda_libraries(case: Case) -> Iterator[Finding]:
-    for library in case.build.libraries:
-        path = located(library.name, library.runpath, case.site)
-        if path:
-            yield Finding(check="CUDA", standing="well", message=f"{library.name} is {path}")
-        elif case.copy is None and library.declared:
+    for library in case.build.cuda:
+        if case.copy is None and library.declared:
             message = f"{library.name} comes with a dependency of the wheel"
             yield Finding(check="CUDA", standing="well", message=message)
+        elif library.path:
+            message = f"{library.name} is {library.path}"
+            yield Finding(check="CUDA", standing="well", message=message)
         else:
-            yield missing(library, case.site)
+            yield missing(library)
 
 
-def missing(library: Library, site: Site) -> Finding:
-    stem = library.name.partition(".so")[0]
-    near = elsewhere(stem, site)
+def missing(library: Library) -> Finding:
     message = f"{library.user} needs {library.name}, and the loader finds none"
-    lost = next((path for path in near if path.name == library.name), None)
+    lost = next((path for path in library.near if path.name == library.name), None)
     if lost:
         message += f"; it lies in {lost.parent}, where nothing leads"
         remedy = f"export LD_LIBRARY_PATH={lost.parent}"
     else:
-        if near:
-            message += f"; there is {', '.join(path.name for path in near)}"
+        if library.near:
+            message += f"; there is {', '.join(path.name for path in library.near)}"
         remedy = f'pip install "{package(library.name)}"'
     return Finding(check="CUDA", standing="stops", message=message, remedy=remedy)
 
@@ -189,24 +187,26 @@ def cpu_only(case: Case) -> Iterator[Finding]:
 
 
 def threads(case: Case) -> Iterator[Finding]:
-    build, site = case.build, case.site
-    if not build.openmp:
+    runtimes = case.build.openmp
+    if not runtimes:
         message = "starts its own threads, without an OpenMP runtime"
         yield Finding(check="threads", standing="well", message=message)
-        return
-    for name in build.openmp:
-        if name not in build.shipped and not located(name, (), site):
-            remedy = "apt-get install libgomp1" if "gomp" in name else PICK
-            message = f"needs {name}, which is not installed"
-            yield Finding(check="threads", standing="stops", message=message, remedy=remedy)
-    others = [path for path in site.openmp if path.name not in build.shipped]
+    for runtime in runtimes:
+        yield thread_runtime(runtime, case.site)
+
+
+def thread_runtime(runtime: Library, site: Site) -> Finding:
+    if runtime.path is None:
+        remedy = "apt-get install libgomp1" if "gomp" in runtime.name else PICK
+        message = f"{runtime.user} needs {runtime.name}, which is not installed"
+        return Finding(check="threads", standing="stops", message=message, remedy=remedy)
+    others = [path for path in site.openmp if path != runtime.path]
     if others:
         told = ", ".join(map(str, others[:SHOWN]))
-        message = f"uses {build.openmp[0]}; in one process with {told} that is one too many"
-        remedy = f"a build with threads of its own: {PICK}"
-        yield Finding(check="threads", standing="slows", message=message, remedy=remedy)
-    else:
-        yield Finding(check="threads", standing="noted", message=f"uses {build.openmp[0]}")
+        message = f"uses {runtime.path}; in one process with {told} that is one too many"
+        remedy = f"take a build with threads of its own: {PICK}"
+        return Finding(check="threads", standing="slows", message=message, remedy=remedy)
+    return Finding(check="threads", standing="noted", message=f"uses {runtime.path}")
 
 
 CHECKS: Sequence[Check] = (

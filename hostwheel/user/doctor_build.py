@@ -20,7 +20,7 @@ from hostwheel.errors import BadInput
 from hostwheel.facts.host import Host
 from hostwheel.facts.policy import nvidia_library
 from hostwheel.publish.catalog import Needs
-from hostwheel.user.doctor_site import OPENMP, Copy
+from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located
 from hostwheel.user.findings import machine_code
 
 BUILD_INFO = "hostwheel/build-info.json"  # in the package llama_cpp of our wheels
@@ -29,13 +29,17 @@ WHEEL_INFO = f"llama_cpp/{BUILD_INFO}"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Library:
-    """A CUDA library that `user`, a file of the build, asks for. `runpath` is where that leads the
-    loader; `declared`: a dependency of the wheel brings it."""
+    """A library from outside that `user`, a file of the build, asks for.
+
+    `path` is where the loader finds it, None where it does not; `near` are those of the same stem
+    that lie in packages, whatever their version; `declared`: a dependency of the wheel brings it.
+    """
 
     name: str
     user: str
-    runpath: tuple[Path, ...]
-    declared: bool
+    path: Path | None
+    near: tuple[Path, ...] = ()
+    declared: bool = False
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,8 +47,8 @@ class Build:
     """A build that is installed, or lies in a file.
 
     `needs.features` are our own builds'. Of others, `lacking` and `undecided` have a sentence for
-    each file whose code uses what the host lacks, surely or perhaps. `openmp` are the OpenMP
-    runtimes that it loads or ships, `shipped` the names of its files, `tags` a wheel's.
+    each file whose code uses what the host lacks, surely or perhaps. `cuda` are CUDA's libraries
+    that it asks for, `openmp` the OpenMP runtimes that it asks for or ships; `tags` are a wheel's.
     """
 
     name: str
@@ -54,13 +58,12 @@ class Build:
     lacking: tuple[str, ...]
     undecided: tuple[str, ...]
     images: tuple[Image, ...]
-    libraries: tuple[Library, ...]
-    openmp: tuple[str, ...]
-    shipped: frozenset[str]
+    cuda: tuple[Library, ...]
+    openmp: tuple[Library, ...]
     tags: tuple[str, ...]
 
 
-def installed_build(copy: Copy, host: Host, progress: Progress = no_progress) -> Build:
+def installed_build(copy: Copy, site: Site, host: Host, progress: Progress = no_progress) -> Build:
     """Of an installed package, without importing it."""
     contents = Contents(
         path=copy.folder,
@@ -73,8 +76,8 @@ def installed_build(copy: Copy, host: Host, progress: Progress = no_progress) ->
         wheel=None,
     )
     info = copy.folder / BUILD_INFO
-    name = " and ".join(copy.owners) or f"{copy.folder.name}, which no distribution brought"
-    return read_build(contents, info if info.is_file() else None, name, host, progress)
+    name = " and ".join(copy.owners) or f"{copy.folder.name}, which nobody installed,"
+    return read_build(contents, info if info.is_file() else None, name, site, host, progress)
 
 
 def elf_members(copy: Copy) -> Iterator[Member]:
@@ -86,34 +89,34 @@ def elf_members(copy: Copy) -> Iterator[Member]:
                 yield measured(path, path.relative_to(copy.site).as_posix())
 
 
-def file_build(contents: Contents, host: Host, progress: Progress = no_progress) -> Build:
+def file_build(
+    contents: Contents, site: Site, host: Host, progress: Progress = no_progress
+) -> Build:
     """Of a wheel, archive, folder or library that was unpacked."""
     paths = {member.name: member.path for member in contents.members}
     name = contents.path.name
-    return read_build(contents, paths.get(WHEEL_INFO), name, host, progress)
+    return read_build(contents, paths.get(WHEEL_INFO), name, site, host, progress)
 
 
 def read_build(
-    contents: Contents, info: Path | None, name: str, host: Host, progress: Progress
+    contents: Contents, info: Path | None, name: str, site: Site, host: Host, progress: Progress
 ) -> Build:
     binaries = {
         member: read_binary(member.path) for member in contents.members if is_elf(member.path)
     }
     judged = of_info(read_info(info)) if info else of_code(contents, binaries, host, progress)
-    shipped = frozenset(member.path.name for member in contents.members)
-    asked = {needed for binary in binaries.values() for needed in binary.needed}
+    outside = tuple(libraries(contents, binaries, site))
     return Build(
         name=name,
         where=contents.path,
         ours=info is not None,
-        libraries=tuple(libraries(contents, binaries, shipped)),
-        openmp=tuple(sorted(each for each in asked | shipped if OPENMP.fullmatch(each))),
-        shipped=shipped,
-        tags=contents.wheel.tags if contents.wheel else (),
         needs=judged.needs,
         lacking=judged.lacking,
         undecided=judged.undecided,
         images=judged.images,
+        cuda=tuple(each for each in outside if nvidia_library(each.name)),
+        openmp=tuple(each for each in outside if OPENMP.fullmatch(each.name)),
+        tags=contents.wheel.tags if contents.wheel else (),
     )
 
 
@@ -179,22 +182,26 @@ def newest(prefix: str, binaries: Iterable[Binary]) -> str:
 
 
 def libraries(
-    contents: Contents, binaries: Mapping[Member, Binary], shipped: frozenset[str]
+    contents: Contents, binaries: Mapping[Member, Binary], site: Site
 ) -> Iterator[Library]:
-    """Each CUDA library once, for the first file that asks for it."""
+    """CUDA's libraries and OpenMP runtimes, each once, for the first file that asks for it."""
     required = tuple(requirements(Artifact(contents=contents, files=()), Target()))
+    shipped = {member.path.name: member.path for member in contents.members}
     seen: set[str] = set()
     for member, binary in binaries.items():
-        for needed in binary.needed:
-            nvidia = nvidia_library(needed)
-            if nvidia and needed not in shipped and needed not in seen:
-                seen.add(needed)
-                yield Library(
-                    name=needed,
-                    user=member.path.name,
-                    runpath=resolved(binary.runpath, member.path.parent),
-                    declared=any(brings(each, *nvidia) for each in required),
-                )
+        for name in binary.needed:
+            nvidia = nvidia_library(name)
+            if name in seen or not (OPENMP.fullmatch(name) or (nvidia and name not in shipped)):
+                continue
+            seen.add(name)
+            runpath = resolved(binary.runpath, member.path.parent)
+            yield Library(
+                name=name,
+                user=member.path.name,
+                path=shipped.get(name) or located(name, runpath, site),
+                near=elsewhere(name.partition(".so")[0], site),
+                declared=nvidia is not None and any(brings(each, *nvidia) for each in required),
+            )
 
 
 def resolved(runpath: Sequence[str], origin: Path) -> tuple[Path, ...]:

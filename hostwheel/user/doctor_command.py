@@ -76,7 +76,7 @@ def given(wheel: Path, machine: Machine, site: Site, python: Python) -> Case:
     with tempfile.TemporaryDirectory(prefix="hostwheel-doctor-") as folder:
         contents = open_artifact(wheel, Path(folder))
         with shown_progress(wheel.name) as advance:
-            build = file_build(contents, host_of(machine), advance)
+            build = file_build(contents, site, host_of(machine), advance)
     return Case(machine=machine, build=build, site=site, copy=None, python=python.version)
 
 
@@ -87,7 +87,7 @@ def installed(machine: Machine, site: Site, python: Python) -> Iterator[Case]:
         raise MachineLacks(f"{where}; {PICK}, or name another --python")
     for copy in {each.folder.name: each for each in reversed(site.copies)}.values():
         with shown_progress(copy.folder.name) as advance:
-            build = installed_build(copy, host_of(machine), advance)
+            build = installed_build(copy, site, host_of(machine), advance)
         yield Case(machine=machine, build=build, site=site, copy=copy, python=python.version)
 
 

@@ -39,8 +39,8 @@ class Copy:
 class Site:
     """`loader` are the folders of LD_LIBRARY_PATH, `cache` is ld.so's: file name → path.
 
-    `openmp` are OpenMP runtimes that packages of this environment brought. `visible` is
-    CUDA_VISIBLE_DEVICES, None where it is not set.
+    `openmp` are OpenMP runtimes that packages of this environment brought, links resolved.
+    `visible` is CUDA_VISIBLE_DEVICES, None where it is not set.
     """
 
     folders: tuple[Path, ...]
