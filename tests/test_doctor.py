@@ -75,14 +75,14 @@ def test_a_missing_cpu_feature_stops_it() -> None:
     finding = only(found(machine("sandybridge"), build("cpu-avx2")))
     assert (finding.check, finding.standing) == ("CPU", "stops")
     assert finding.message.endswith("lacks avx2 bmi2 f16c fma")
-    assert finding.remedy == "hostwheel pick URL --install"
+    assert finding.remedy.startswith("hostwheel pick URL --install; in a virtual machine, have")
 
 
 def test_a_virtual_machines_mask_counts() -> None:
     """A19"""
     features = tuple(each for each in machine("zen2").features if each != "fma")
     finding = only(found(replace(machine("zen2"), features=features), build("cpu-avx2")))
-    assert finding.message == "the CPU, or the virtual machine around it, lacks fma"
+    assert finding.message == "the CPU here lacks fma"
 
 
 def test_anothers_code_is_told_by_file() -> None:
@@ -241,6 +241,19 @@ def test_a_wheels_dependency_brings_its_library() -> None:
     assert found(G5, build(cuda=(CUDART,)), copy=None) == []
     undeclared = build(cuda=(replace(CUDART, declared=False),))
     assert only(found(G5, undeclared, copy=None)).check == "CUDA"
+
+
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [("libcuda.so.1", "install NVIDIA's driver, or"), ("libvulkan.so.1", "apt-file search libvu")],
+)
+def test_any_other_library_that_is_not_here_is_told(name: str, remedy: str) -> None:
+    """C4"""
+    lost = Library(name=name, user="libggml-x.so", path=None)
+    finding = only(found(machine(), foreign(lost=(lost,))))
+    assert finding.standing == "undecided"
+    assert finding.message.startswith(f"libggml-x.so needs {name}, which is not here")
+    assert finding.remedy.startswith(remedy)
 
 
 # other copies

@@ -173,6 +173,7 @@ def build(recipe: str = "a10g", **changes: Any) -> Build:
         images=(machine_code(needs.architecture),) if needs.architecture else (),
         cuda=(),
         openmp=(),
+        lost=(),
         tags=(),
     )
     return replace(whole, **changes)

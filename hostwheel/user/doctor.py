@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from packaging import tags
 
-from hostwheel.facts.policy import nvidia_library
+from hostwheel.facts.policy import DRIVER, nvidia_library
 from hostwheel.user import findings
 from hostwheel.user.capture_host import host_of
 from hostwheel.user.capture_machine import Machine
 from hostwheel.user.doctor_build import Build, Library
 from hostwheel.user.doctor_site import Copy, Site
-from hostwheel.user.findings import PICK, Finding, driver, glibc, glibcxx, gpu_code
+from hostwheel.user.findings import PASS_THROUGH, PICK, Finding, driver, glibc, glibcxx, gpu_code
 
 HIDES_ALL = ("", "-1", "NoDevFiles")
 SHOWN = 3
@@ -72,8 +72,8 @@ def cpu(case: Case) -> Iterator[Finding]:
         yield findings.cpu(host_of(case.machine), build.needs)
         return
     for sentence in build.lacking:
-        message = f"{sentence}, which the CPU, or the virtual machine around it, lacks"
-        yield Finding(check="CPU", standing="stops", message=message, remedy=PICK)
+        message, remedy = f"{sentence}, which the CPU here lacks", f"{PICK}; {PASS_THROUGH}"
+        yield Finding(check="CPU", standing="stops", message=message, remedy=remedy)
     for sentence in build.undecided:
         message = f"{sentence}, which is not here; whether it asks before is not proved"
         remedy = "try it; if it ends with Illegal instruction: " + PICK
@@ -150,6 +150,15 @@ def package(name: str) -> str:
     return f"{distribution}-cu{major}" if major == 12 else f"{distribution}>={major},<{major + 1}"
 
 
+def other_libraries(case: Case) -> Iterator[Finding]:
+    """Not decided: a plug-in such as libggml-vulkan.so is left out where it does not load."""
+    for library in case.build.lost:
+        message = f"{library.user} needs {library.name}, which is not here: it cannot be loaded"
+        driver = "install NVIDIA's driver, or take a build that does without it: " + PICK
+        remedy = driver if library.name in DRIVER else f"apt-file search {library.name}"
+        yield Finding(check="libraries", standing="undecided", message=message, remedy=remedy)
+
+
 def shadows(case: Case) -> Iterator[Finding]:
     """Two distributions in one folder have overwritten each other; of two folders of one name
     Python imports the first; two names in one process load two sets of ggml's libraries."""
@@ -217,6 +226,7 @@ CHECKS: Sequence[Check] = (
     gpu_driver,
     gpu,
     cuda_libraries,
+    other_libraries,
     shadows,
     cpu_only,
     threads,

@@ -18,7 +18,7 @@ from hostwheel.audit.isa import needs_only_what_the_host_has
 from hostwheel.audit.target import Target
 from hostwheel.errors import BadInput
 from hostwheel.facts.host import Host
-from hostwheel.facts.policy import nvidia_library
+from hostwheel.facts.policy import EVERYWHERE, nvidia_library
 from hostwheel.publish.catalog import Needs
 from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located
 from hostwheel.user.findings import machine_code
@@ -48,7 +48,8 @@ class Build:
 
     `needs.features` are our own builds'. Of others, `lacking` and `undecided` have a sentence for
     each file whose code uses what the host lacks, surely or perhaps. `cuda` are CUDA's libraries
-    that it asks for, `openmp` the OpenMP runtimes that it asks for or ships; `tags` are a wheel's.
+    that it asks for, `openmp` the OpenMP runtimes that it asks for or ships, `lost` others that the
+    loader does not find; `tags` are a wheel's.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Build:
     images: tuple[Image, ...]
     cuda: tuple[Library, ...]
     openmp: tuple[Library, ...]
+    lost: tuple[Library, ...]
     tags: tuple[str, ...]
 
 
@@ -116,6 +118,7 @@ def read_build(
         images=judged.images,
         cuda=tuple(each for each in outside if nvidia_library(each.name)),
         openmp=tuple(each for each in outside if OPENMP.fullmatch(each.name)),
+        lost=tuple(each for each in outside if is_lost(each)),
         tags=contents.wheel.tags if contents.wheel else (),
     )
 
@@ -184,14 +187,14 @@ def newest(prefix: str, binaries: Iterable[Binary]) -> str:
 def libraries(
     contents: Contents, binaries: Mapping[Member, Binary], site: Site
 ) -> Iterator[Library]:
-    """CUDA's libraries and OpenMP runtimes, each once, for the first file that asks for it."""
+    """All that are not shipped, and OpenMP runtimes, each once, for the first file that asks."""
     required = tuple(requirements(Artifact(contents=contents, files=()), Target()))
     shipped = {member.path.name: member.path for member in contents.members}
     seen: set[str] = set()
     for member, binary in binaries.items():
         for name in binary.needed:
             nvidia = nvidia_library(name)
-            if name in seen or not (OPENMP.fullmatch(name) or (nvidia and name not in shipped)):
+            if name in seen or (name in shipped and not OPENMP.fullmatch(name)):
                 continue
             seen.add(name)
             runpath = resolved(binary.runpath, member.path.parent)
@@ -202,6 +205,11 @@ def libraries(
                 near=elsewhere(name.partition(".so")[0], site),
                 declared=nvidia is not None and any(brings(each, *nvidia) for each in required),
             )
+
+
+def is_lost(library: Library) -> bool:
+    known = nvidia_library(library.name) or OPENMP.fullmatch(library.name)
+    return library.path is None and library.name not in EVERYWHERE and not known
 
 
 def resolved(runpath: Sequence[str], origin: Path) -> tuple[Path, ...]:

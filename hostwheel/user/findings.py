@@ -19,6 +19,7 @@ from hostwheel.user.capture_text import NO_GLIBC, NO_GLIBCXX
 Standing = Literal["stops", "slows", "undecided", "noted", "well"]
 
 PICK = "hostwheel pick URL --install"
+PASS_THROUGH = "in a virtual machine, have it show the CPU's own (libvirt: host-passthrough)"
 
 # GCC's libstdc++ manual, "ABI Policy and Guidelines": the release that brought a symbol version.
 GCC_OF: Mapping[str, str] = MappingProxyType(
@@ -52,8 +53,8 @@ def cpu(host: Host, needs: Needs) -> Finding:
         return Finding(
             check="CPU",
             standing="stops",
-            message=f"the CPU, or the virtual machine around it, lacks {' '.join(lacking)}",
-            remedy=PICK,
+            message=f"the CPU here lacks {' '.join(lacking)}",
+            remedy=f"{PICK}; {PASS_THROUGH}",
         )
     what = " ".join(needs.features) or "nothing beyond x86-64"
     return Finding(check="CPU", standing="well", message=f"needs {what}: all there")
@@ -98,7 +99,7 @@ def glibcxx(host: Host, needed: str) -> Finding:
     return Finding(
         check="libstdc++",
         standing="well",
-        message=f"needs GLIBCXX_{needed} or older, here is GLIBCXX_{host.glibcxx}",
+        message=f"needs GLIBCXX_{needed}, here is GLIBCXX_{host.glibcxx}",
     )
 
 

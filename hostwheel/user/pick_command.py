@@ -91,8 +91,8 @@ def as_json(picked: Picked, host: Host, address: str) -> Mapping[str, Any]:
 
 
 def show(picked: Picked, host: Host, address: str, console: Console) -> None:
-    card = f", {host.gpu.name} with driver {host.gpu.driver}" if host.gpu else ""
-    what = f"{host.name} ({host.title}{card if card not in host.title else ''})"
+    with_driver = f", driver {host.gpu.driver}" if host.gpu else ""
+    what = f"{host.name} ({host.title}{with_driver})"
     if picked.best:
         size = picked.best.size / 1e6
         console.print(Text(f"{picked.best.filename} ({size:.0f} MB)", style="bold green"))
