@@ -1,0 +1,19 @@
+"""A page of the index, and how long what may be kept."""
+
+from dataclasses import dataclass
+
+HTML = "text/html"
+JSON = "application/vnd.pypi.simple.v1+json"
+
+INDEX_CACHE = "max-age=60"
+OBJECT_CACHE = "public, max-age=31536000, immutable"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """An object of the bucket that is derived from the catalog. `key` may end in a slash."""
+
+    key: str
+    body: bytes
+    content_type: str
+    cache_control: str
