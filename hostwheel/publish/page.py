@@ -8,6 +8,9 @@ JSON = "application/vnd.pypi.simple.v1+json"
 INDEX_CACHE = "max-age=60"
 OBJECT_CACHE = "public, max-age=31536000, immutable"
 
+# PEP 700, the last that adds something which these pages have. pip and uv warn of newer ones only.
+API_VERSION = "1.1"
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
