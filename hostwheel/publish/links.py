@@ -7,7 +7,7 @@ from urllib.parse import quote
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
 
-from hostwheel.publish.catalog import Entry, object_key
+from hostwheel.publish.catalog import Entry
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
