@@ -49,7 +49,9 @@ def read_back(
     """
     if sha256(local) != entry.sha256:
         raise BadInput(f"{local} is not the {entry.filename} that was published")
-    check_object(url, entry)
+    check_object(url + quote(entry.key), entry.sha256)
+    if entry.metadata:
+        check_object(f"{url}{quote(entry.key)}.metadata", entry.metadata)
     if entry.kind != "wheel":
         return
     require(tools)
@@ -86,16 +88,15 @@ def require(tools: Tools) -> None:
         )
 
 
-def check_object(url: str, entry: Entry) -> None:
-    """The object itself, by its link."""
-    where = url + quote(entry.key)
+def check_object(where: str, sha256: str) -> None:
+    """An object itself, by its link."""
     seen = hashlib.sha256()
     for block in blocks(where):
         seen.update(block)
-    if seen.hexdigest() != entry.sha256:
+    if seen.hexdigest() != sha256:
         raise Refused(
-            f"{where}: sha256 {seen.hexdigest()}, published was {entry.sha256}; `hostwheel fsck`"
-            " looks for more of the kind"
+            f"{where}: sha256 {seen.hexdigest()}, published was {sha256}; `hostwheel fsck` looks"
+            " for more of the kind"
         )
 
 
