@@ -197,7 +197,6 @@ def test_html_says_what_pip_asks_for() -> None:
             "href": f"../../{wheel.key.replace('+', '%2B')}#sha256={wheel.sha256}",
             "data-requires-python": wheel.requires_python,
             "data-core-metadata": f"sha256={wheel.metadata}",
-            "data-dist-info-metadata": f"sha256={wheel.metadata}",
         }
     }
 
