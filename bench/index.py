@@ -1,11 +1,12 @@
-"""How long an index of 10,000 wheels takes, beside dumb-pypi and simple503 on the same wheels.
+"""How long an index takes, and beside dumb-pypi and simple503 on the same wheels.
 
-python -m bench.index PEERS [WHEELS] > bench/index.json
+python -m bench.index 10000 > bench/index.json
+python -m bench.index 2000 PEERS > bench/index_peers.json
 
 PEERS is a folder of programs, `bin` of an environment with dumb-pypi==1.15.0 and
-simple503==0.4.0. All write files from nothing; ours are the bucket's index and one for each of 12
-recipes, in HTML and JSON. Medians of runs that take turns. The wheels are empty but for METADATA;
-simple503 opens each, the others are told what is in them.
+simple503==0.4.0, which take minutes for 10,000. All write files from nothing; ours are the
+bucket's index and one for each of 12 recipes, in HTML and JSON. Medians of runs that take turns.
+The wheels are empty but for METADATA; simple503 opens each, the others are told what is in them.
 """
 
 import json
@@ -118,32 +119,37 @@ def quietly(argv: Sequence[str | Path]) -> None:
     subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
 
 
-def measured(peers: Path, count: int) -> dict[str, object]:
+def with_peers(peers: Path, folder: Path, catalog: Catalog) -> dict[str, Callable[[Path], object]]:
+    told = folder / "packages.json"
+    told.write_text(package_list(catalog))
+    dumb = (
+        *(peers / "dumb-pypi", "--no-per-release-json", "--packages-url", "../../files"),
+        *("--package-list-json", told),
+    )
+    simple = (peers / "simple503", "--copy", folder / "wheels")
+    return {
+        "dumb-pypi": lambda into: quietly((*dumb, "--output-dir", into)),
+        "simple503": lambda into: quietly((*simple, into)),
+    }
+
+
+def measured(count: int, peers: Path | None) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         catalog = published(folder / "wheels", count)
         twice = with_copies(catalog)
-        listed, told = folder / "catalog.json", folder / "packages.json"
+        listed = folder / "catalog.json"
         listed.write_text(catalog.json())
-        told.write_text(package_list(catalog))
-        dumb = (
-            *(peers / "dumb-pypi", "--no-per-release-json", "--packages-url", "../../files"),
-            *("--package-list-json", told),
-        )
-        origin = (peers / "simple503", "--copy", folder / "wheels")
-        seconds = medians(
-            {
-                "render": lambda _: render(catalog),
-                "render, with as many variants": lambda _: render(twice),
-                "read catalog.json, render, write": lambda into: write_index(listed, into),
-                "dumb-pypi": lambda into: quietly((*dumb, "--output-dir", into)),
-                "simple503": lambda into: quietly((*origin, into)),
-            },
-            folder,
-        )
+        ours: dict[str, Callable[[Path], object]] = {
+            "render": lambda _: render(catalog),
+            "render, with as many variants": lambda _: render(twice),
+            "read catalog.json, render, write": lambda into: write_index(listed, into),
+        }
+        theirs = with_peers(peers, folder, catalog) if peers else {}
+        seconds = medians({**ours, **theirs}, folder)
         pages = render(catalog)
     return {
-        "command": f"python -m bench.index PEERS {count}",
+        "command": f"python -m bench.index {count}" + (" PEERS" if peers else ""),
         "cpu": Cpu().brand,
         "cores": len(os.sched_getaffinity(0)),
         "system": platform.platform(),
@@ -156,4 +162,5 @@ def measured(peers: Path, count: int) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    print(json.dumps(measured(Path(sys.argv[1]), int((*sys.argv[2:], "10000")[0])), indent=1))
+    peers = Path(sys.argv[2]) if len(sys.argv) > 2 else None
+    print(json.dumps(measured(int(sys.argv[1]), peers), indent=1))
