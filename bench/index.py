@@ -4,9 +4,9 @@ python -m bench.index 10000 > bench/index.json
 python -m bench.index 2000 PEERS > bench/index_peers.json
 
 PEERS is a folder of programs, `bin` of an environment with dumb-pypi==1.15.0 and
-simple503==0.4.0, which take minutes for 10,000. All write files from nothing; ours are the
-bucket's index and one for each of 12 recipes, in HTML and JSON. Medians of runs that take turns.
-The wheels are empty but for METADATA; simple503 opens each, the others are told what is in them.
+simple503==0.4.0. All write files from nothing; ours are the bucket's index and one for each of 12
+recipes, in HTML and JSON. Medians of runs that take turns. The wheels are empty but for METADATA;
+simple503 opens and copies each, the others are told what is in them.
 """
 
 import json
