@@ -87,12 +87,17 @@ def read_metadata(wheel: Path) -> bytes:
     """The bytes of METADATA; Refused where there is not exactly one."""
     try:
         with ZipFile(wheel) as archive:
-            names = [each for each in archive.namelist() if is_metadata(each)]
-            if len(names) == 1:
-                return archive.read(names[0])
+            return metadata_in(archive)
     except (OSError, BadZipFile) as error:
         raise Refused(f"{wheel}: not read as a wheel: {error}; build it again") from None
-    raise Refused(f"{wheel}: {len(names)} METADATA files, expected one; build it again")
+
+
+def metadata_in(wheel: ZipFile) -> bytes:
+    names = [each for each in wheel.namelist() if is_metadata(each)]
+    if len(names) != 1:
+        found = f"{len(names)} METADATA files, expected one"
+        raise Refused(f"{wheel.filename}: {found}; build it again")
+    return wheel.read(names[0])
 
 
 def is_metadata(name: str) -> bool:

@@ -82,7 +82,8 @@ def read(out: Path, name: str) -> bytes:
         return (out / name).read_bytes()
     except OSError as error:
         raise Refused(
-            f"{out / name}: {error.strerror}, so there is no such evidence: run `{how_to(out, name)}`"
+            f"{out / name}: {error.strerror}, and without it nothing is proved: "
+            f"run `{how_to(out, name)}`"
         ) from None
 
 

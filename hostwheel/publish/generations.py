@@ -41,11 +41,14 @@ def newest(bucket: Bucket) -> Catalog:
     edited by hand. Where even the generation that it names is gone, it is older than what was
     pruned, and leads nowhere.
     """
-    number = hinted(bucket.read(HINT))
-    found = None if number is None else newest_from(bucket, number)
-    if found is None and (numbers := listed(bucket)):
-        found = newest_from(bucket, max(numbers))
-    return found or Catalog()
+    text = bucket.read(HINT)
+    number = hinted(text)
+    if number is not None and (found := newest_from(bucket, number)):
+        return found
+    last = max(listed(bucket), default=0)
+    if text is not None and number is not None and number > last:  # deleted by hand
+        return read_catalog(text, f"{bucket.url}/{HINT}")
+    return (last and newest_from(bucket, last)) or Catalog()
 
 
 def hinted(text: bytes | None) -> int | None:

@@ -10,7 +10,7 @@ from hostwheel.errors import Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
-from hostwheel.publish.evidence import read_evidence
+from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.generations import advance, newest, settle
 from hostwheel.publish.objects import Advance, upload_all
 from hostwheel.publish.variant_items import with_variants
@@ -26,12 +26,11 @@ class Published:
     not_run: int
 
 
-def publish(out: Path, bucket: Bucket, progress: Advance) -> Published:
-    """Refused without complete, passing evidence, or where a name is taken by other bytes.
+def publish(evidence: Evidence, bucket: Bucket, progress: Advance) -> Published:
+    """Refused where a name is taken by other bytes.
 
     A publish that was stopped anywhere leaves an index that holds, and the next one goes on.
     """
-    evidence = read_evidence(out)
     with TemporaryDirectory(prefix="hostwheel-publish-") as folder:
         ready = tuple(with_variants(items(evidence, now()), Path(folder)))
         entries = [each.entry for each in ready]
