@@ -19,6 +19,7 @@ from tests.audits import pack
 AVX2 = ("sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "avx", "f16c", "fma", "bmi2", "avx2")
 TAG = "py3-none-manylinux_2_17_x86_64"
 UPLOADED = "2026-11-30T12:00:00.000000Z"
+Objects = dict[str, tuple[bytes, str]]
 TYPES = {".html": "text/html", ".json": "application/json"}
 
 
@@ -95,9 +96,9 @@ def with_variant(wheel: Path, recipe: str, need: Needs) -> Mapping[Path, Entry]:
     return {wheel: entry_of(wheel, recipe, need), copy.file: variant_entry(copy, recipe, need)}
 
 
-def objects(published: Mapping[Path, Entry]) -> dict[str, tuple[bytes, str]]:
+def objects(published: Mapping[Path, Entry]) -> Objects:
     """Key → bytes and content type of a bucket that holds these files."""
-    held: dict[str, tuple[bytes, str]] = {}
+    held: Objects = {}
     for file, entry in published.items():
         held[entry.key] = (file.read_bytes(), "binary/octet-stream")
         held[f"{entry.key}.metadata"] = (metadata_of(file), "binary/octet-stream")
@@ -113,7 +114,7 @@ class Server(ThreadingHTTPServer):
     `+` in a path is a space. `asked` are the paths that were asked for.
     """
 
-    def __init__(self, held: Mapping[str, tuple[bytes, str]], website: bool) -> None:
+    def __init__(self, held: Objects, website: bool) -> None:
         self.held, self.website = held, website
         self.asked: list[str] = []
         super().__init__(("127.0.0.1", 0), Handler)
@@ -154,7 +155,7 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(held: Mapping[str, tuple[bytes, str]], *, website: bool = False) -> Iterator[Server]:
+def serving(held: Objects, *, website: bool = False) -> Iterator[Server]:
     with Server(held, website) as server:
         thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()

@@ -205,7 +205,7 @@ def published_text(
     else:
         yield f"generation {done.catalog.generation} of {bucket.url}: {written} written"
     if done.not_run:
-        yield f"{done.not_run} smoke tests could not be run where it was built: see smoke.json"
+        yield f"smoke tests that could not be run where it was built: {done.not_run} (smoke.json)"
 
 
 def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]:

@@ -22,7 +22,7 @@ from hostwheel.publish.generations import (
 )
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.page import Page
-from hostwheel.publish.prune import OBJECTS, needed_keys
+from hostwheel.publish.prune import OBJECTS, needed_objects
 
 Kind = Literal["missing", "damaged", "stale", "dangling", "orphan"]
 """Not there; other bytes than its hash says; a page that is not what the catalog gives; a link
@@ -152,4 +152,4 @@ def generation_needs(bucket: Bucket, number: int) -> Iterator[str]:
         catalog = read_generation(bucket, number)
     except BadInput:
         return  # told above
-    yield from needed_keys(catalog.entries if catalog else ())
+    yield from needed_objects(catalog or Catalog())

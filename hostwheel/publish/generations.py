@@ -77,9 +77,8 @@ def read_generation(bucket: Bucket, number: int) -> Catalog | None:
     return None if text is None else read_catalog(text, f"{bucket.url}/{key}")
 
 
-def advance(bucket: Bucket, change: Change) -> Catalog:
-    """Make the next generation by `change`, and again from a newer one where another was first."""
-    catalog = newest(bucket)
+def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
+    """Make the generation after `catalog` by `change`, or, where others were first, after theirs."""
     while entries := change(catalog):
         following = catalog.next(entries)
         key = generation_key(following.generation)

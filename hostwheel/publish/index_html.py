@@ -1,4 +1,9 @@
-"""The HTML of the index: PEPs 503 (pages), 592 (yanked), 629 (version), 691, 714 (metadata)."""
+"""The HTML of the index: PEPs 503 (pages), 592 (yanked), 629 (version), 691, 714 (metadata).
+
+Of metadata only the new name is written, not `data-dist-info-metadata`. pip reads the new one since
+23.2; with the old one, pip 23.0.1 (Debian 12's) cannot install "llama-cpp-python" at all, since it
+compares that with METADATA's llama_cpp_python letter by letter.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
@@ -43,6 +48,5 @@ def attributes(link: Link) -> Iterator[tuple[str, str]]:
         yield "data-requires-python", link.requires_python
     if link.metadata:
         yield "data-core-metadata", f"sha256={link.metadata}"
-        yield "data-dist-info-metadata", f"sha256={link.metadata}"  # its name before PEP 714
     if link.yanked is not None:
         yield "data-yanked", link.yanked

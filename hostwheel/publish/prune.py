@@ -13,6 +13,7 @@ from hostwheel.publish.generations import (
     read_generation,
     settle,
 )
+from hostwheel.publish.index import render
 
 OBJECTS = "objects/"
 # What is younger may belong to a publisher that is at it: its objects come before its generation.
@@ -32,7 +33,7 @@ def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
     numbers = listed(bucket)
     away = [each for each in map(generation_key, numbers[:-keep]) if each in old]
     kept = [number for number in numbers if generation_key(number) not in away]
-    needed = {key for catalog in read_all(bucket, kept) for key in needed_keys(catalog.entries)}
+    needed = {key for catalog in read_all(bucket, kept) for key in needed_objects(catalog)}
     away += sorted(key for key in old if key.startswith(OBJECTS) and key not in needed)
     for key in away:
         bucket.delete(key)
@@ -46,8 +47,14 @@ def read_all(bucket: Bucket, numbers: Iterable[int]) -> Iterator[Catalog]:
             yield catalog
 
 
+def needed_objects(catalog: Catalog) -> Iterator[str]:
+    """All objects of a generation; some of its pages are objects, written once like them."""
+    yield from needed_keys(catalog.entries)
+    yield from (page.key for page in render(catalog) if page.key.startswith(OBJECTS))
+
+
 def needed_keys(entries: Iterable[Entry]) -> Iterator[str]:
-    """All objects that entries refer to."""
+    """What entries refer to."""
     for entry in entries:
         yield entry.key
         if entry.metadata:
@@ -57,8 +64,8 @@ def needed_keys(entries: Iterable[Entry]) -> Iterator[str]:
 
 def check_not_needed(bucket: Bucket, removed: Iterable[str]) -> None:
     """A publisher may have taken up an old object, which it found there, while we looked."""
-    entries = newest(bucket).entries
     gone = set(removed)
+    entries = newest(bucket).entries
     lost = [each.filename for each in entries if gone.intersection(needed_keys((each,)))]
     if lost:
         raise Refused(

@@ -34,17 +34,18 @@ def publish(evidence: Evidence, bucket: Bucket, progress: Advance) -> Published:
     with TemporaryDirectory(prefix="hostwheel-publish-") as folder:
         ready = tuple(with_variants(items(evidence, now()), Path(folder)))
         entries = [each.entry for each in ready]
-        merged(newest(bucket), entries)  # refused before anything goes up
+        catalog = newest(bucket)
+        merged(catalog, entries)  # refused before anything goes up
         upload_all(bucket, [each for item in ready for each in item.uploads], progress)
-    return add(bucket, entries, evidence.not_run)
+    return add(bucket, catalog, entries, evidence.not_run)
 
 
 def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def add(bucket: Bucket, entries: Sequence[Entry], not_run: int = 0) -> Published:
-    """The second phase: their objects are there."""
+def add(bucket: Bucket, catalog: Catalog, entries: Sequence[Entry], not_run: int = 0) -> Published:
+    """The second phase, when their objects are there. `catalog` is what we know of the newest."""
     changed: list[Entry] = []
 
     def change(catalog: Catalog) -> Sequence[Entry]:
@@ -52,9 +53,9 @@ def add(bucket: Bucket, entries: Sequence[Entry], not_run: int = 0) -> Published
         changed[:] = fresh
         return fresh
 
-    catalog = settle(bucket, advance(bucket, change))
+    settled = settle(bucket, advance(bucket, catalog, change))
     names = tuple(each.filename for each in changed)
-    return Published(catalog=catalog, entries=tuple(entries), changed=names, not_run=not_run)
+    return Published(catalog=settled, entries=tuple(entries), changed=names, not_run=not_run)
 
 
 def merged(catalog: Catalog, entries: Iterable[Entry]) -> Sequence[Entry]:

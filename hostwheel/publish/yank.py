@@ -7,7 +7,7 @@ from hostwheel.errors import BadInput
 from hostwheel.plan.table import near
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
-from hostwheel.publish.generations import advance, settle
+from hostwheel.publish.generations import advance, newest, settle
 
 
 def yank(bucket: Bucket, filename: str, reason: str | None) -> Catalog:
@@ -23,7 +23,7 @@ def yank(bucket: Bucket, filename: str, reason: str | None) -> Catalog:
             if each.yanked != reason
         )
 
-    return settle(bucket, advance(bucket, change))
+    return settle(bucket, advance(bucket, newest(bucket), change))
 
 
 def with_copies(catalog: Catalog, filename: str) -> Iterator[Entry]:
