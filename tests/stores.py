@@ -9,6 +9,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 
 import boto3
@@ -25,6 +27,46 @@ SLOWEST = 60  # seconds that a server may take to answer
 
 def folder(path: Path) -> Bucket:
     return new_bucket(str(path))
+
+
+class Memory:
+    """A bucket in memory whose keys may end in a slash. `now` is when things are written."""
+
+    url = "memory://bucket"
+    slashes = True
+
+    def __init__(self) -> None:
+        self.held: dict[str, tuple[Page, datetime]] = {}
+        self.now = datetime.now(UTC)
+        self.lock = threading.Lock()
+
+    def create(self, page: Page) -> bool:
+        with self.lock:
+            return self.held.setdefault(page.key, made := (page, self.now)) is made
+
+    def put(self, page: Page) -> None:
+        self.held[page.key] = (page, self.now)
+
+    def read(self, key: str) -> bytes | None:
+        return self.held[key][0].body if key in self.held else None
+
+    def exists(self, key: str) -> bool:
+        return key in self.held
+
+    def list(self, prefix: str) -> Iterator[Stored]:
+        for key, (page, modified) in list(self.held.items()):
+            if key.startswith(prefix):
+                yield Stored(key=key, size=len(page.body), modified=modified)
+
+    def delete(self, key: str) -> None:
+        self.held.pop(key, None)
+
+    def edit(self, key: str, body: bytes) -> None:
+        """By hand."""
+        self.held[key] = (replace(self.held[key][0], body=body), self.now)
+
+    def state(self) -> dict[str, bytes]:
+        return {key: page.body for key, (page, _) in self.held.items()}
 
 
 class Counting(Through):

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
+from hostwheel.errors import BadInput
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
 from hostwheel.publish.index import render
@@ -46,8 +47,8 @@ def newest(bucket: Bucket) -> Catalog:
     if number is not None and (found := newest_from(bucket, number)):
         return found
     last = max(listed(bucket), default=0)
-    if text is not None and number is not None and number > last:  # deleted by hand
-        return read_catalog(text, f"{bucket.url}/{HINT}")
+    if number is not None and number > last and (copy := copied(text)):
+        return copy  # the generation itself was deleted by hand
     return (last and newest_from(bucket, last)) or Catalog()
 
 
@@ -55,6 +56,13 @@ def hinted(text: bytes | None) -> int | None:
     try:
         return int(json.loads(text or b"")["generation"])
     except (ValueError, KeyError, TypeError):
+        return None
+
+
+def copied(text: bytes | None) -> Catalog | None:
+    try:
+        return read_catalog(text or b"", HINT)
+    except BadInput:
         return None
 
 
@@ -78,7 +86,7 @@ def read_generation(bucket: Bucket, number: int) -> Catalog | None:
 
 
 def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
-    """Make the generation after `catalog` by `change`, or, where others were first, after theirs."""
+    """Make the generation after `catalog` by `change`; where another was first, after that one."""
     while entries := change(catalog):
         following = catalog.next(entries)
         key = generation_key(following.generation)
