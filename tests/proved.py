@@ -64,7 +64,7 @@ def write_build(out: Path, plan: Plan) -> None:
 def audit_again(out: Path) -> int:
     """As nox does it: the wheel first."""
     files = sorted((out / "dist").iterdir(), key=lambda file: file.suffix != ".whl")
-    against = ("--plan", str(out / "build.json"), "--out", str(out), "--json")
+    against = ("--plan", str(out / "build.json"), "--out", str(out))
     return main(["audit", *map(str, files), *against])
 
 

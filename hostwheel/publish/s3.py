@@ -83,6 +83,8 @@ def open_s3(url: str, endpoint: str | None) -> Bucket:
     """`s3://BUCKET/PREFIX`. BadInput without a bucket or credentials."""
     parts = urlsplit(url)
     prefix = parts.path.strip("/")
+    if not parts.netloc:
+        raise BadInput(f"{url}: names no bucket: expected s3://BUCKET or s3://BUCKET/PREFIX")
     try:
         session = boto3.Session()
         region = session.region_name or ANY_REGION
@@ -92,7 +94,8 @@ def open_s3(url: str, endpoint: str | None) -> Bucket:
         store = S3Store(
             parts.netloc,
             prefix=prefix or None,
-            endpoint=found,
+            aws_endpoint_url_s3=found,  # `endpoint` gives way to the environment
+            virtual_hosted_style_request=False,
             region=region,
             credential_provider=Boto3CredentialProvider(session),
             client_options=options,
