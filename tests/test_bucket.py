@@ -23,22 +23,15 @@ from tests.stores import (
     aws_environment,
     folder,
     free_port,
-    moto,
     s3_bucket,
 )
 
 AWKWARD = ("a+b.whl", "objects/a b", "objects/ü/%2B", "deep/er/than/that.json")
 
 
-@pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    with moto() as address:
-        yield address
-
-
 @pytest.fixture
-def s3(server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Bucket:
-    aws_environment(server, monkeypatch)
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Bucket:
+    aws_environment(s3_server, monkeypatch)
     return s3_bucket(f"bucket-{abs(hash(request.node.name))}", "some/prefix")
 
 
@@ -138,8 +131,8 @@ def test_s3_keeps_types_cache_headers_and_slashes(
     assert s3.read("simple") == b"simple"
 
 
-def test_s3_without_the_bucket(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment(server, monkeypatch)
+def test_s3_without_the_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    aws_environment(s3_server, monkeypatch)
     bucket = open_bucket("s3://no-such-bucket")
     with pytest.raises(BadInput, match="make the bucket first"):
         check_create_only(bucket)
@@ -153,17 +146,19 @@ def test_s3_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
         bucket.read("x")
 
 
-def test_s3_by_the_option(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_s3_by_the_option(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     aws_environment("http://127.0.0.1:1", monkeypatch)
-    boto3.client("s3", endpoint_url=server, region_name="us-east-1").create_bucket(Bucket="option")
-    bucket = open_bucket("s3://option/", server)
+    boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1").create_bucket(
+        Bucket="option"
+    )
+    bucket = open_bucket("s3://option/", s3_server)
     bucket.put(page("x/"))
     assert bucket.create(page("y"))
     assert {each.key for each in bucket.list("")} == {"x/", "y"}
 
 
-def test_s3_without_credentials(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment(server, monkeypatch)
+def test_s3_without_credentials(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    aws_environment(s3_server, monkeypatch)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
     with pytest.raises(BadInput, match="set it up as for aws or boto3"):
