@@ -92,7 +92,7 @@ def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
         key = generation_key(following.generation)
         if bucket.create(catalog_page(following, key, OBJECT_CACHE)):
             return following
-        catalog = newest_from(bucket, following.generation) or newest(bucket)
+        catalog = read_generation(bucket, following.generation) or newest(bucket)
     return catalog
 
 
