@@ -37,7 +37,7 @@ from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_pl
 from hostwheel.publish import command as publishing
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
-from hostwheel.user import capture_command, doctor_command, pick_command
+from hostwheel.user import commands as using
 
 EXIT_CODES = """\
 exit status:
@@ -113,15 +113,10 @@ def parser() -> argparse.ArgumentParser:
     add_pins(commands)
     add_audit(commands)
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
-    add_publishing(commands)
     add_parity(commands)
     add_bump(commands)
-    capture = command(commands, "capture", capture_command.WHAT, capture_command.EXAMPLE)
-    capture_command.add_capture_arguments(capture)
-    pick = command(commands, "pick", pick_command.WHAT, pick_command.EXAMPLE)
-    pick_command.add_pick_arguments(pick)
-    doctor = command(commands, "doctor", doctor_command.WHAT, doctor_command.EXAMPLE)
-    doctor_command.add_doctor_arguments(doctor)
+    for name, (what, example, add) in {**publishing.COMMANDS, **using.COMMANDS}.items():
+        add(command(commands, name, what, example))
     return top
 
 
@@ -188,11 +183,6 @@ def add_audit(commands: Commands) -> None:
     what = "read a finished wheel, archive or library, and say on which hosts it runs"
     made = command(commands, "audit", what, "hostwheel audit some.whl --host aws-g5")
     add_arguments(made)
-
-
-def add_publishing(commands: Commands) -> None:
-    for name, (what, example, add) in publishing.COMMANDS.items():
-        add(command(commands, name, what, example))
 
 
 def add_parity(commands: Commands) -> None:

@@ -61,8 +61,8 @@ def poisoned_environment(folder: Path) -> dict[str, str]:
 def build(recipe: str, folder: Path, *options: str) -> Built:
     """Run `hostwheel build` as a user would, from the checkout, and show what it says."""
     environment = poisoned_environment(folder / "poison")
-    out = ("--out", str(folder / "out"))
-    argv = (sys.executable, "-m", "hostwheel", "build", recipe, *out, *options)
+    where = ("--out", str(folder / "out"))
+    argv = (sys.executable, "-m", "hostwheel", "build", recipe, *where, *options)
     subprocess.run(argv, cwd=CHECKOUT, env=environment, check=True)
     out = folder / "out" / Path(recipe).stem
     return Built(out=out, evidence=json.loads((out / "build.json").read_text()))
