@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from hostwheel.build.build import LOCAL, own_build_folder
 from hostwheel.build.cmake import (
     Configured,
     check_configured,
@@ -100,6 +101,7 @@ def test_a_define_that_nothing_reads_is_seen_again_in_a_used_build_folder(
     plan = planned({**CONSUMED, "LLAMA_CUBLAS": "ON"})
     for time in ("first", "second"):
         log = tmp_path / f"{time}.log"
+        own_build_folder(tmp_path / "build", LOCAL.objects)
         configure(plan, tmp_path, log)
         assert "LLAMA_CUBLAS" in unused_variables(log.read_text()), time
 
