@@ -36,6 +36,7 @@ from hostwheel.plan.recipe import load_recipe, recipe_names
 from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
+from hostwheel.user import bundle_command
 
 EXIT_CODES = """\
 exit status:
@@ -113,6 +114,9 @@ def parser() -> argparse.ArgumentParser:
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
     add_parity(commands)
     add_bump(commands)
+    bundle_command.add_bundle_arguments(
+        command(commands, "bundle", bundle_command.WHAT, bundle_command.EXAMPLE)
+    )
     return top
 
 

@@ -1,0 +1,184 @@
+"""A stand-in build, an index of stand-in packages, and what a target machine does with a bundle."""
+
+import base64
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import metadata
+from pathlib import Path
+
+from hostwheel.__main__ import main
+
+VERSION = "0.3.36+cpu.avx2"
+OURS = f"llama_cpp_python-{VERSION}-py3-none-manylinux_2_28_x86_64.whl"
+PYTHON = "{}.{}".format(*sys.version_info[:2])
+TAG = f"cp{PYTHON.replace('.', '')}"
+OTHER_PYTHONS = ("3.8", "3.13")
+FEATURES = ("avx2", "fma")
+
+BINDING = """\
+import ctypes, os, sys
+import standin_words
+
+__version__ = "{version}"
+
+class Llama:
+    def __init__(self, model_path, **options):
+        with open(model_path, "rb") as file:
+            assert file.read(4) == b"GGUF"
+
+    def __call__(self, prompt, max_tokens, temperature):
+        return dict(choices=[dict(text=standin_words.WORD)], usage=dict(completion_tokens=1))
+"""
+SERVER = """\
+#include <stdio.h>
+int main(int argc, char **argv) {
+    printf("version: stand-in\\n");
+    for (int i = 1; i < argc; i++) printf("<%s>\\n", argv[i]);
+    return 0;
+}
+"""
+
+
+def compiled(folder: Path, name: str, source: str, *flags: str) -> bytes:
+    """The bytes of a program, or of a library, that gcc makes of C."""
+    (folder / f"{name}.c").write_text(source)
+    target = folder / name
+    argv = ("gcc", "-O1", str(folder / f"{name}.c"), "-o", str(target), *flags)
+    subprocess.run(argv, check=True)
+    return target.read_bytes()
+
+
+def wheel(folder: Path, filename: str, files: Mapping[str, bytes], *requires: str) -> Path:
+    """A whole wheel of this name, RECORD included. Files that are ELF are executable."""
+    name, version, *_, tag = filename.removesuffix(".whl").split("-", 2)
+    info = f"{name}-{version}.dist-info"
+    asks = "".join(f"Requires-Dist: {each}\n" for each in requires)
+    about = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n{asks}"
+    kind = f"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: false\nTag: {tag}\n"
+    every = {**files, f"{info}/METADATA": about.encode(), f"{info}/WHEEL": kind.encode()}
+    record = "".join(f"{each},{recorded(data)},{len(data)}\n" for each, data in every.items())
+    folder.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(folder / filename, "w") as archive:
+        for each, data in {**every, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}.items():
+            member = zipfile.ZipInfo(each, (2026, 1, 1, 0, 0, 0))
+            member.external_attr = (0o100755 if data.startswith(b"\x7fELF") else 0o100644) << 16
+            archive.writestr(member, data)
+    return folder / filename
+
+
+def recorded(data: bytes) -> str:
+    digest = hashlib.sha256(data).digest()
+    return "sha256=" + base64.urlsafe_b64encode(digest).rstrip(b"=").decode()
+
+
+def pip_wheel(folder: Path) -> Path:
+    """The pip that is installed here, as the wheel that it came from."""
+    pip = metadata.distribution("pip")
+    names = [str(each) for each in pip.files or () if each.suffix == ".py"]
+    files = {name: Path(str(pip.locate_file(name))).read_bytes() for name in names}
+    data = {name: text for name, text in files.items() if not name.startswith("..")}
+    certificates = Path(str(pip.locate_file("pip/_vendor/certifi/cacert.pem")))
+    data["pip/_vendor/certifi/cacert.pem"] = certificates.read_bytes()
+    return wheel(folder, f"pip-{pip.version}-py3-none-any.whl", data)
+
+
+def index(folder: Path) -> Path:
+    """Packages for three Pythons; version 2.0 needs a glibc that no host of the tests has."""
+    for python in {PYTHON, *OTHER_PYTHONS}:
+        tag = f"cp{python.replace('.', '')}"
+        word = f"WORD = 'hello from {python}'\n".encode()
+        for version, platform in (("1.0", "manylinux_2_17"), ("2.0", "manylinux_2_40")):
+            filename = f"standin_words-{version}-{tag}-{tag}-{platform}_x86_64.whl"
+            wheel(folder, filename, {"standin_words.py": word})
+    wheel(folder, "standin_old-1.0-py3-none-any.whl", {"standin_old.py": b""})
+    script = {
+        "standin_tool.py": b"def main():\n    print('the tool')\n",
+        "standin_tool-1.0.dist-info/entry_points.txt": b"[console_scripts]\ntool=standin_tool:main\n",
+    }
+    wheel(folder, "standin_tool-1.0-py3-none-any.whl", script, "standin-words")
+    pip_wheel(folder)
+    return folder
+
+
+def our_wheel(folder: Path, *requires: str, extra: Mapping[str, bytes] | None = None) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    files = {
+        "llama_cpp/__init__.py": BINDING.replace("{version}", VERSION).encode(),
+        "llama_cpp/lib/llama-server": compiled(folder, "llama-server", SERVER),
+        **(extra or {}),
+    }
+    asks = ("standin-words>=1", 'standin-old; python_version < "3.9"', *requires)
+    return wheel(folder, OURS, files, *asks)
+
+
+def build(folder: Path, made: Path, features: Sequence[str] = FEATURES, **plan: object) -> Path:
+    """out/RECIPE as a build leaves it, with the wheel `made`."""
+    (folder / "dist").mkdir(parents=True)
+    shutil.copy(made, folder / "dist" / made.name)
+    digest = hashlib.sha256(made.read_bytes()).hexdigest()
+    content = {
+        "recipe": "cpu-avx2",
+        "version": VERSION,
+        "wheel": made.name,
+        "features": list(features),
+        "cuda": None,
+        "host": {"title": "a test's host", "glibc": "2.35", "glibcxx": "3.4.22"},
+        **plan,
+    }
+    evidence = {"plan": content, "artifacts": [{"name": made.name, "sha256": digest}]}
+    (folder / "build.json").write_text(json.dumps(evidence))
+    for name in ("audit.json", "smoke.json"):
+        (folder / name).write_text(json.dumps({"passed": True, "artifacts": {made.name: digest}}))
+    return folder
+
+
+def gguf(path: Path) -> Path:
+    path.write_bytes(b"GGUF" + bytes(range(256)))
+    return path
+
+
+def bundled(*arguments: str | Path) -> int:
+    """`hostwheel bundle`: its exit status."""
+    return main(["bundle", *map(str, arguments)])
+
+
+def unpacked(archive: Path, folder: Path) -> Path:
+    """As `unzip` does it, with the modes."""
+    with zipfile.ZipFile(archive) as content:
+        assert content.testzip() is None
+        for info in content.infolist():
+            Path(content.extract(info, folder)).chmod(info.external_attr >> 16)
+    return folder
+
+
+def install(bundle: Path, *arguments: str | Path, **environment: str) -> "Run":
+    """Start install.py with this Python, without a network, in a poisoned environment."""
+    argv = ("unshare", "-rn", sys.executable, str(bundle / "install.py"), *map(str, arguments))
+    return run(argv, **environment)
+
+
+POISON = {
+    "PIP_INDEX_URL": "http://127.0.0.1:1/simple",
+    "PIP_REQUIRE_VIRTUALENV": "1",
+    "PIP_TARGET": "/nowhere",
+    "PIP_CONSTRAINT": "/nowhere",
+    "UV_INDEX_URL": "http://127.0.0.1:1/simple",
+    "PYTHONPATH": "/nowhere",
+}
+Run = subprocess.CompletedProcess[str]
+
+
+def run(argv: Sequence[str | Path], **environment: str) -> Run:
+    env = {**os.environ, **POISON, **environment}
+    return subprocess.run([*map(str, argv)], env=env, capture_output=True, text=True, timeout=120)
+
+
+def files_below(folder: Path) -> Iterator[str]:
+    for path in sorted(folder.rglob("*")):
+        yield str(path.relative_to(folder))
