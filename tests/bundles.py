@@ -21,11 +21,14 @@ TAG = f"cp{PYTHON.replace('.', '')}"
 OTHER_PYTHONS = ("3.8", "3.13")
 FEATURES = ("avx2", "fma")
 
+TOOL = b"[console_scripts]\ntool=standin_tool:main\n"
 BINDING = """\
-import ctypes, os, sys
+import ctypes, pathlib
 import standin_words
 
 __version__ = "{version}"
+for library in pathlib.Path(__file__).parent.glob("lib/*.so"):
+    ctypes.CDLL(str(library))
 
 class Llama:
     def __init__(self, model_path, **options):
@@ -65,7 +68,10 @@ def wheel(folder: Path, filename: str, files: Mapping[str, bytes], *requires: st
     record = "".join(f"{each},{recorded(data)},{len(data)}\n" for each, data in every.items())
     folder.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(folder / filename, "w") as archive:
-        for each, data in {**every, f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode()}.items():
+        for each, data in {
+            **every,
+            f"{info}/RECORD": f"{record}{info}/RECORD,,\n".encode(),
+        }.items():
             member = zipfile.ZipInfo(each, (2026, 1, 1, 0, 0, 0))
             member.external_attr = (0o100755 if data.startswith(b"\x7fELF") else 0o100644) << 16
             archive.writestr(member, data)
@@ -99,7 +105,7 @@ def index(folder: Path) -> Path:
     wheel(folder, "standin_old-1.0-py3-none-any.whl", {"standin_old.py": b""})
     script = {
         "standin_tool.py": b"def main():\n    print('the tool')\n",
-        "standin_tool-1.0.dist-info/entry_points.txt": b"[console_scripts]\ntool=standin_tool:main\n",
+        "standin_tool-1.0.dist-info/entry_points.txt": TOOL,
     }
     wheel(folder, "standin_tool-1.0-py3-none-any.whl", script, "standin-words")
     pip_wheel(folder)
@@ -115,6 +121,35 @@ def our_wheel(folder: Path, *requires: str, extra: Mapping[str, bytes] | None = 
     }
     asks = ("standin-words>=1", 'standin-old; python_version < "3.9"', *requires)
     return wheel(folder, OURS, files, *asks)
+
+
+def library(folder: Path, soname: str, *needs: str) -> bytes:
+    """A shared library that asks for others, which lie in `folder` already."""
+    source = f"const char name[] = \"{soname}\";\n"
+    runpath = "-Wl,-rpath,$ORIGIN:$ORIGIN/../../nvidia/cu13/lib"
+    flags = ("-shared", "-fPIC", f"-Wl,-soname,{soname}", "-Wl,--no-as-needed", runpath)
+    return compiled(folder, soname, source, *flags, *(str(folder / each) for each in needs))
+
+
+def cuda_wheel(folder: Path, packages: Path) -> Path:
+    """Our wheel with a CUDA backend; cudart, cuBLAS and NVRTC, as NVIDIA packs them, beside."""
+    folder.mkdir(parents=True)
+    for name, requires, sonames in (
+        ("nvidia_cuda_runtime", (), (("libcudart.so.13",),)),
+        ("nvidia_cuda_nvrtc", (), (("libnvrtc.so.13",),)),
+        (
+            "nvidia_cublas",
+            ("nvidia-cuda-nvrtc",),
+            (("libcublasLt.so.13",), ("libcublas.so.13", "libcublasLt.so.13")),
+        ),
+    ):
+        lib = {f"nvidia/cu13/lib/{each[0]}": library(folder, *each) for each in sonames}
+        licence = {f"{name}-13.1.dist-info/licenses/License.txt": f"terms of {name}\n".encode()}
+        filename = f"{name}-13.1-py3-none-manylinux_2_17_x86_64.whl"
+        wheel(packages, filename, {**lib, **licence}, *requires)
+    ggml = library(folder, "libggml-cuda.so", "libcudart.so.13", "libcublas.so.13")
+    asks = ("nvidia-cuda-runtime>=13,<14", "nvidia-cublas>=13,<14")
+    return our_wheel(folder, *asks, extra={"llama_cpp/lib/libggml-cuda.so": ggml})
 
 
 def build(folder: Path, made: Path, features: Sequence[str] = FEATURES, **plan: object) -> Path:

@@ -1,5 +1,7 @@
 """Everything that a machine without network and compiler needs, in one zip file or one folder."""
 
+import re
+import shutil
 import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -110,16 +112,14 @@ def beside(place: Path) -> Iterator[Path]:
 
 def gathered(build: Build, request: Request, work: Path) -> Facts:
     """Fetch our wheel, resolve with it what it and the user require, and fetch that."""
-    wheels, tools = work / "wheels", work / "tools"
+    wheels = work / "wheels"
     wheels.mkdir()
-    tools.mkdir()
     ours = fetch(build, wheels)
     check_ours(ours)
     floor = request.wish.host.glibc if request.wish.host else build.needs.glibc
     aim = target(request.python, floor)
     wanted = written(work / "wanted.in", wanted_text(ours, request.requirements))
-    fetch_resolved(wanted, (OURS,), aim, wheels)
-    fetch_resolved(written(work / "tools.in", "pip\n"), (), aim, tools)
+    fetch_packages(wanted, aim, wheels, work / "tools")
     found = read_wheels(wheels)
     left_out = unneeded(found, work) if request.prune else ()
     kept = tuple(each for each in found if each not in left_out)
@@ -138,10 +138,17 @@ def wanted_text(ours: Path, requirements: Sequence[Path]) -> str:
     return f"{OURS} @ {ours.absolute().as_uri()}\n{theirs}"
 
 
-def fetch_resolved(wanted: Path, omitted: Sequence[str], aim: Target, folder: Path) -> None:
-    pinned = resolved(wanted, omitted, aim)
-    if "--hash" in pinned:  # else there is nothing but what was omitted
-        download(written(wanted.with_suffix(".txt"), pinned), folder, aim)
+def fetch_packages(wanted: Path, aim: Target, wheels: Path, tools: Path) -> None:
+    """All but our own into `wheels`; into `tools` the pip that installs, theirs where they ask."""
+    theirs = resolved(wanted, (OURS,), aim)
+    asked = re.search(r"^pip==", theirs, re.MULTILINE) is not None
+    pip = "" if asked else resolved(written(wanted.with_name("tools.in"), "pip\n"), (), aim)
+    download(written(wanted.with_suffix(".txt"), theirs + pip), wheels, aim)
+    tools.mkdir()
+    for path in wheels.glob("pip-*.whl"):
+        shutil.copy(path, tools)
+        if not asked:
+            path.unlink()
 
 
 def written(path: Path, text: str) -> Path:

@@ -23,8 +23,7 @@ def uv_index(env: Mapping[str, str], settings: Mapping[str, str]) -> tuple[str, 
 
 def pip_settings(env: Mapping[str, str]) -> Mapping[str, str]:
     """pip's own settings, from its files and the environment, by the name of the option."""
-    said = capture((sys.executable, "-m", "pip", "config", "list"), env=dict(env))
-    return read_settings(said)
+    return read_settings(capture((sys.executable, "-m", "pip", "config", "list"), env=env))
 
 
 def read_settings(said: str) -> Mapping[str, str]:

@@ -11,6 +11,7 @@ def start():  # type: () -> int
         sys.stderr.write("install.py: Python 3.8 or newer is needed, this is ")
         sys.stderr.write(sys.version.split()[0] + ": start it with another one\n")
         return 3
+    sys.dont_write_bytecode = True  # the bundle stays as it is
     from hostwheel.user.carried.installer import main
 
     return main()

@@ -62,7 +62,7 @@ class Packages:
         argv = self.with_uv(python) if self.installer == "uv" else self.with_pip(python, later)
         wheels = ("--no-index", "--find-links", str(self.bundle / "wheels"))
         exact = ("--no-deps", "--require-hashes", "-r", str(self.bundle / "requirements.txt"))
-        run([*argv, *wheels, *exact, *where])
+        run([*argv, *wheels, *exact, *where], self.stage)
         shutil.copy(self.bundle / "run-server.sh", self.stage / "run-server.sh")
 
     def with_pip(self, python: Path, later: Path) -> list[str]:
@@ -81,12 +81,15 @@ class Packages:
         return [uv, "pip", "install", *quiet, "--python", str(python)]
 
 
-def run(argv: Sequence[str]) -> None:
-    """With settings of the user's, which would change what is installed, left out."""
+def run(argv: Sequence[str], temporary: Path) -> None:
+    """With settings of the user's, which would change what is installed, left out.
+
+    pip unpacks into TMPDIR, which may be small, before it moves things to a `--target`.
+    """
     kept = {name: value for name, value in os.environ.items() if not name.startswith(OTHERS)}
     done = subprocess.run(
         argv,
-        env={**kept, "PIP_CONFIG_FILE": os.devnull},
+        env={**kept, "PIP_CONFIG_FILE": os.devnull, "TMPDIR": str(temporary)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",

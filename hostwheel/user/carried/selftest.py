@@ -31,15 +31,17 @@ print(answer["choices"][0]["text"])
 def self_test(python: Path, site: Path, models: Sequence[Path], through: Sequence[str]) -> None:
     """Refused for a program that fails. `through` is put before each command line."""
     start = [*through, str(python), "-I", "-c"]
-    ask("import llama_cpp", [*start, IMPORT, str(site)])
+    ask("import llama_cpp", [*start, IMPORT, str(site)], site)
     server = site / "llama_cpp" / "lib" / "llama-server"
-    ask("llama-server --version", [*through, str(server), "--version"])
+    ask("llama-server --version", [*through, str(server), "--version"], site)
     for model in models[:1]:
-        ask(f"a completion by {model.name}", [*start, COMPLETE, str(site), str(model)])
+        ask(f"a completion by {model.name}", [*start, COMPLETE, str(site), str(model)], site)
 
 
-def ask(what: str, argv: Sequence[str]) -> None:
-    with tempfile.TemporaryDirectory() as folder:  # a dying emulator leaves a core file in it
+def ask(what: str, argv: Sequence[str], temporary: Path) -> None:
+    with tempfile.TemporaryDirectory(
+        dir=temporary
+    ) as folder:  # a dying emulator leaves a core file in it
         try:
             done = subprocess.run(
                 argv,
