@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+import shutil
 import signal
 import sys
 from collections.abc import Sequence
@@ -61,12 +62,21 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument(
         "--through",
-        type=shlex.split,
+        type=command,
         metavar="COMMAND",
         default=[],
         help="put before each program of the self-test, for example 'srun --gpus 1'",
     )
     return made
+
+
+def command(text: str) -> list[str]:
+    """The words of a command line; the program by its path, because programs run elsewhere."""
+    program, *options = shlex.split(text)
+    found = shutil.which(program)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"the program {program!r} is not on this machine")
+    return [str(Path(found).absolute()), *options]
 
 
 def stopped(number: int, frame: FrameType | None) -> None:

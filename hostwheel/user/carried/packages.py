@@ -37,7 +37,8 @@ class Packages:
 
     def in_venv(self) -> tuple[Path, Path]:
         """A new environment: its Python and its site-packages."""
-        venv.EnvBuilder(symlinks=True, with_pip=False).create(self.stage)
+        name = self.destination.name
+        venv.EnvBuilder(symlinks=True, with_pip=False, prompt=name).create(self.stage)
         self.rename_in_scripts()
         python = self.stage / "bin" / "python"
         self.install(python, self.destination / "bin" / "python", ())
@@ -52,11 +53,12 @@ class Packages:
 
     def rename_in_scripts(self) -> None:
         """`activate` is for the environment at its later place; uv's scripts are for any."""
-        with (self.stage / "pyvenv.cfg").open("a", encoding="utf-8") as file:
-            file.write("relocatable = true\n")  # uv's key
-        for script in (self.stage / "bin").glob("activate*"):
-            text = script.read_text(encoding="utf-8")
-            script.write_text(text.replace(str(self.stage), str(self.destination)), "utf-8")
+        settings = self.stage / "pyvenv.cfg"
+        for file in (settings, *(self.stage / "bin").glob("activate*")):
+            text = file.read_text(encoding="utf-8")
+            file.write_text(text.replace(str(self.stage), str(self.destination)), "utf-8")
+        with settings.open("a", encoding="utf-8") as more:
+            more.write("relocatable = true\n")  # uv's key
 
     def install(self, python: Path, later: Path, where: tuple[str, ...]) -> None:
         argv = self.with_uv(python) if self.installer == "uv" else self.with_pip(python, later)

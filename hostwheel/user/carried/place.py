@@ -61,6 +61,5 @@ def writing(destination: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise MachineLacks(
-            f"cannot write {error.filename or destination}: {error.strerror}; nothing was installed"
-        ) from None
+        where = error.filename or destination
+        raise MachineLacks(f"{where}: {error.strerror}; nothing was installed") from None
