@@ -124,8 +124,9 @@ def our_wheel(folder: Path, *requires: str, extra: Mapping[str, bytes] | None = 
 
 
 def library(folder: Path, soname: str, *needs: str) -> bytes:
-    """A shared library that asks for others, which lie in `folder` already."""
-    source = f'const char name[] = "{soname}";\n'
+    """A shared library that asks for others, which lie in `folder` already; cuBLAS names NVRTC."""
+    opens = "libnvrtc.so.13" if "cublas." in soname else ""
+    source = f'const char name[] = "{soname}", opens[] = "{opens}";\n'
     runpath = "-Wl,-rpath,$ORIGIN:$ORIGIN/../../nvidia/cu13/lib"
     flags = ("-shared", "-fPIC", f"-Wl,-soname,{soname}", "-Wl,--no-as-needed", runpath)
     return compiled(folder, soname, source, *flags, *(str(folder / each) for each in needs))

@@ -343,12 +343,13 @@ def test_a_full_disk(size: str, words: str, bundle: Path) -> None:
 
 def test_a_failed_self_test_leaves_what_was_there(bundle: Path) -> None:
     venv = bundle.parent / "venv"
-    refused(install(bundle, "--venv", venv, "--through", "false"), 1, "self-test", bundle.parent)
-    assert install(bundle, "--venv", venv).returncode == 0
+    fails = ("--with", "uv", "--through", "false")
+    refused(install(bundle, "--venv", venv, *fails, PATH=UV), 1, "self-test", bundle.parent)
+    assert install(bundle, "--venv", venv, "--with", "uv", PATH=UV).returncode == 0
     (venv / "mine").touch()
-    assert install(bundle, "--venv", venv, "--through", "false").returncode == 1
+    assert install(bundle, "--venv", venv, *fails, PATH=UV).returncode == 1
     assert (venv / "mine").exists()
-    assert install(bundle, "--venv", venv).returncode == 0
+    assert install(bundle, "--venv", venv, "--with", "uv", PATH=UV).returncode == 0
     assert not (venv / "mine").exists()
     assert left(bundle.parent) == ["bundle", "venv"]
 
@@ -370,7 +371,8 @@ def test_a_folder_that_is_not_ours_is_left_alone(bundle: Path) -> None:
         assert "is there, and not from a bundle" in done.stderr
     assert left(theirs) == ["file"]
     (theirs / "file").unlink()
-    assert install(bundle, "--target", theirs).returncode == 0  # an empty one is as good as none
+    done = install(bundle, "--target", theirs, "--with", "uv", PATH=UV)
+    assert done.returncode == 0  # an empty one is as good as none
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
@@ -380,7 +382,8 @@ def test_stopped_half_way(number: signal.Signals, bundle: Path, tmp_path: Path) 
     slow.write_text(f"#!/bin/sh\ntouch {tmp_path}/there\nexec sleep 30\n")
     slow.chmod(0o755)
     argv = [sys.executable, str(bundle / "install.py"), "--target", str(bundle.parent / "site")]
-    env = {**os.environ, **POISON}
+    env = {**os.environ, **POISON, "PATH": UV}
+    argv += ["--with", "uv"]
     child = subprocess.Popen([*argv, "--through", str(slow)], env=env, stderr=subprocess.PIPE)
     while not (tmp_path / "there").exists():
         assert child.poll() is None
@@ -395,7 +398,8 @@ def test_stopped_half_way(number: signal.Signals, bundle: Path, tmp_path: Path) 
             "install.py: stopped; nothing was installed\n",
         )
         assert left(bundle.parent) == ["bundle"]
-    assert install(bundle, "--target", bundle.parent / "site").returncode == 0
+    done = install(bundle, "--target", bundle.parent / "site", "--with", "uv", PATH=UV)
+    assert done.returncode == 0, done.stderr
     assert left(bundle.parent) == ["bundle", "site"]
 
 

@@ -122,7 +122,8 @@ def gathered(build: Build, request: Request, work: Path) -> Facts:
     fetch_packages(wanted, aim, wheels, work / "tools")
     found = read_wheels(wheels)
     left_out = unneeded(found, work) if request.prune else ()
-    kept = tuple(each for each in found if each not in left_out)
+    gone = [each.wheel for each in left_out]
+    kept = tuple(each for each in found if each not in gone)
     return Facts(
         build=build,
         aim=replace(aim, glibc=glibc_floor(kept, floor)),

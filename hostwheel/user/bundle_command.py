@@ -104,7 +104,7 @@ def as_json(made: Bundle) -> dict[str, Any]:
         "python": facts.aim.python,
         "glibc": facts.aim.glibc,
         "packages": {each.name: str(each.version) for each in facts.wheels},
-        "left_out": {each.name: each.size for each in facts.left_out},
+        "left_out": {each.wheel.name: each.wheel.size for each in facts.left_out},
         "unproved": list(facts.build.unproved),
     }
 
@@ -125,9 +125,11 @@ def size_of(made: Bundle, names: Sequence[str]) -> str:
 def notes(made: Bundle) -> Iterator[str]:
     facts = made.facts
     yield f"for CPython {facts.aim.python}, glibc {facts.aim.glibc} or newer: {made.place}"
-    if facts.left_out:
-        saved = sum(each.size for each in facts.left_out) / 1e6
-        names = ", ".join(each.name for each in facts.left_out)
-        yield f"left out, {saved:.1f} MB that nothing loads at its start: {names}"
+    for each in facts.left_out:
+        later = f"; {', '.join(each.opened_by)} may open it later" if each.opened_by else ""
+        yield (
+            f"left out: {each.wheel.name}, {each.wheel.size / 1e6:.1f} MB, which nothing loads"
+            f" at its start{later}"
+        )
     if facts.build.unproved:
         yield f"not proved: no {', '.join(facts.build.unproved)} for exactly this wheel"

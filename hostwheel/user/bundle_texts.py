@@ -16,6 +16,7 @@ from hostwheel.artifact.binary import numeric
 from hostwheel.user.bundle_source import Build
 from hostwheel.user.bundle_wheels import Wheel
 from hostwheel.user.carried.sums import SCHEMA
+from hostwheel.user.prune import LeftOut
 from hostwheel.user.resolve import Target
 
 HEAD = """\
@@ -67,7 +68,7 @@ class Facts:
     aim: Target
     wheels: Sequence[Wheel]
     models: Sequence[str]
-    left_out: Sequence[Wheel]
+    left_out: Sequence[LeftOut]
 
     @property
     def no_deps(self) -> str:
@@ -75,7 +76,7 @@ class Facts:
 
 
 def requirements(facts: Facts) -> str:
-    names = ", ".join(each.name for each in facts.left_out)
+    names = ", ".join(each.wheel.name for each in facts.left_out)
     head = HEAD.format(
         python=facts.aim.python,
         glibc=facts.aim.glibc,
@@ -132,7 +133,7 @@ def said(facts: Facts) -> str:
         "driver": needs.driver,
         "unpacked": sum(each.unpacked for each in facts.wheels),
         "models": [f"models/{name}" for name in facts.models],
-        "left_out": [f"{each.name}=={each.version}" for each in facts.left_out],
+        "left_out": [f"{each.wheel.name}=={each.wheel.version}" for each in facts.left_out],
     }
     return json.dumps(content, indent=1) + "\n"
 
