@@ -112,15 +112,23 @@ def index(folder: Path) -> Path:
     return folder
 
 
-def our_wheel(folder: Path, *requires: str, extra: Mapping[str, bytes] | None = None) -> Path:
+def our_wheel(
+    folder: Path,
+    *requires: str,
+    extra: Mapping[str, bytes] | None = None,
+    words: bool = True,
+    glibc: str = "2_28",
+) -> Path:
+    """The stand-in, which needs the index's packages unless `words` is false."""
     folder.mkdir(parents=True, exist_ok=True)
+    binding = BINDING if words else BINDING.replace("import standin_words\n", "")
     files = {
-        "llama_cpp/__init__.py": BINDING.replace("{version}", VERSION).encode(),
+        "llama_cpp/__init__.py": binding.replace("{version}", VERSION).encode(),
         "llama_cpp/lib/llama-server": compiled(folder, "llama-server", SERVER),
         **(extra or {}),
     }
-    asks = ("standin-words>=1", 'standin-old; python_version < "3.9"', *requires)
-    return wheel(folder, OURS, files, *asks)
+    theirs = ("standin-words>=1", 'standin-old; python_version < "3.9"') if words else ()
+    return wheel(folder, OURS.replace("2_28", glibc), files, *theirs, *requires)
 
 
 def library(folder: Path, soname: str, *needs: str) -> bytes:
