@@ -464,10 +464,30 @@ def test_evidence_that_lacks_is_told_and_a_failed_one_refuses(
     assert bundled(out, "-o", tmp_path / "s.zip") == 0
     assert "not proved: no smoke.json" in capsys.readouterr().out
     assert "came without smoke.json" in read(tmp_path / "s.zip", "README.txt")
-    audit = json.loads((out / "audit.json").read_text())
-    (out / "audit.json").write_text(json.dumps({**audit, "passed": False}))
-    assert bundled(out, "-o", tmp_path / "s.zip") == 1
-    assert "audit.json says that the build failed" in capsys.readouterr().err
+    failures = {"audit.json": {"verdict": "undecided"}, "smoke.json": {}}
+    digest = hashlib.sha256((out / "dist" / OURS).read_bytes()).hexdigest()
+    for name, report in failures.items():
+        reports = [{"sha256": digest, **report}] if report else []
+        said = {"reports": reports, "passed": bool(report), "artifacts": {OURS: digest}}
+        (out / name).write_text(json.dumps(said))
+        assert bundled(out, "-o", tmp_path / "s.zip") == 1
+        assert f"{name} says that the build failed" in capsys.readouterr().err
+        (out / name).unlink()
+
+
+def test_a_catalog_that_names_a_file_elsewhere(
+    standin: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    place = bucket(tmp_path / "bucket", standin, entry(standin, filename="../../x.whl"))
+    assert bundled(place, "-o", tmp_path / "s.zip") == 2
+    assert "'../../x.whl' is no name of a wheel" in capsys.readouterr().err
+
+
+def test_an_output_that_is_a_folder(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert bundled(out, "-o", tmp_path) == 2
+    assert "is a folder: give the name of a zip file" in capsys.readouterr().err
 
 
 # Into a submission

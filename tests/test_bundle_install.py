@@ -136,6 +136,17 @@ def test_a_target_folder(installer: str, bundle: Path) -> None:
     assert left(bundle.parent) == ["bundle", "site"]
 
 
+def test_unpacked_without_modes_and_started_isolated(bundle: Path) -> None:
+    """`python -m zipfile -e` keeps no modes; -I and -P leave out the script's folder."""
+    for path in bundle.rglob("*"):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    target = bundle.parent / "site"
+    argv = ("-I", bundle / "install.py", "--target", target, "--with", "uv")
+    done = run([sys.executable, *argv], PATH=UV)
+    assert done.returncode == 0, done.stderr
+    assert run([target / "run-server.sh"]).returncode == 0
+
+
 def test_the_server_of_a_bundle_that_is_not_installed(bundle: Path) -> None:
     done = run([bundle / "run-server.sh"])
     assert done.returncode == 3
@@ -308,7 +319,7 @@ def test_d4_what_a_host_lacks(
 ) -> None:
     fits = {
         "python": PYTHON,
-        "build": VERSION,
+        "version": VERSION,
         "features": [],
         "glibc": "2.17",
         "glibcxx": "3.4.19",

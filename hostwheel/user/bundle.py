@@ -98,6 +98,8 @@ def check(request: Request) -> None:
         raise BadInput(f"two files are named {doubles.pop()!r}: rename one")
     if request.into:
         check_into(request.into)
+    if request.output and request.output.is_dir():
+        raise BadInput(f"{request.output} is a folder: give the name of a zip file, or --into")
 
 
 @contextmanager

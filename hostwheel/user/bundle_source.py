@@ -1,6 +1,7 @@
 """Which build is bundled: what lies in out/RECIPE, or an entry of a bucket's catalog."""
 
 import json
+import re
 import shutil
 import urllib.error
 import urllib.request
@@ -22,6 +23,7 @@ from hostwheel.publish.catalog import Catalog, Entry, Needs, read_catalog
 from hostwheel.user.bundle_fit import misfits
 
 CATALOG = "catalog.json"
+WHEEL = re.compile(r"llama_cpp_python-[A-Za-z0-9_.+-]+\.whl")
 TIMEOUT_S = 60.0
 EVIDENCE = ("audit.json", "smoke.json")
 
@@ -106,13 +108,13 @@ def proves(evidence: Path, digest: str) -> bool:
     if not evidence.is_file():
         return False
     text = evidence.read_text(encoding="utf-8")
+    if digest not in text:
+        return False
     said = json.loads(text)
-    failed = said.get("passed") is False or any(
-        each.get("verdict") == "unfit" for each in said.get("reports", ())
-    )
-    if digest in text and failed:
+    reports = [each for each in said.get("reports", ()) if each["sha256"] == digest]
+    if said.get("passed") is False or any(each["verdict"] != "fits" for each in reports):
         raise Refused(f"{evidence} says that the build failed; look there, and build it again")
-    return digest in text
+    return True
 
 
 def chosen(catalog: Catalog, source: str, wish: Wish) -> Build:
@@ -154,6 +156,10 @@ def undecided(wish: Wish, recipes: Iterable[str], wheels: Iterable[Entry]) -> st
 
 def fetch(build: Build, folder: Path) -> Path:
     """The wheel, copied into `folder`; BadInput when its bytes are others than recorded."""
+    if not WHEEL.fullmatch(build.filename):
+        raise BadInput(
+            f"{build.where}: {build.filename!r} is no name of a wheel of llama_cpp_python"
+        )
     path = folder / build.filename
     with opened(build.where) as file, path.open("xb") as target:
         try:

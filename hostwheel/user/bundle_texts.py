@@ -122,7 +122,6 @@ def said(facts: Facts) -> str:
         "tool": f"hostwheel {__version__}",
         "recipe": facts.build.recipe,
         "version": facts.build.version,
-        "build": facts.build.version,
         "wheel": facts.build.filename,
         "unproved": facts.build.unproved,
         "python": facts.aim.python,

@@ -21,7 +21,7 @@ STDLIB = "libstdc++.so.6"
 def check_host(said: dict[str, Any]) -> None:
     """`said` is bundle.json. Python first: it is the quickest to mend."""
     check_python(said["python"])
-    check_cpu(said["build"], tuple(said["features"]))
+    check_cpu(said["version"], tuple(said["features"]))
     check_glibc(said["glibc"])
     check_glibcxx(said["glibcxx"])
 

@@ -12,6 +12,9 @@ def start():  # type: () -> int
         sys.stderr.write(sys.version.split()[0] + ": start it with another one\n")
         return 3
     sys.dont_write_bytecode = True  # the bundle stays as it is
+    from pathlib import Path
+
+    sys.path.insert(0, str(Path(__file__).resolve().parent))  # python -I leaves it out
     from hostwheel.user.carried.installer import main
 
     return main()

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import venv
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ sys.path.insert(0, wheel)
 sys.argv[:3] = ["pip"]
 runpy.run_module("pip", run_name="__main__")
 """
+SERVER = "run-server.sh"
 SPARE = 1.1  # of the unpacked size: bytecode, file system blocks
 OTHERS = ("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX")  # the user's settings
 FULL = "No space left on device", "Disk quota exceeded", "os error 28"
@@ -37,6 +37,10 @@ class Packages:
 
     def in_venv(self) -> tuple[Path, Path]:
         """A new environment: its Python and its site-packages."""
+        try:
+            import venv
+        except ImportError:
+            raise MachineLacks("this Python has no module venv: use --target DIR") from None
         name = self.destination.name
         venv.EnvBuilder(symlinks=True, with_pip=False, prompt=name).create(self.stage)
         self.rename_in_scripts()
@@ -65,7 +69,8 @@ class Packages:
         wheels = ("--no-index", "--find-links", str(self.bundle / "wheels"))
         exact = ("--no-deps", "--require-hashes", "-r", str(self.bundle / "requirements.txt"))
         run([*argv, *wheels, *exact, *where], self.stage)
-        shutil.copy(self.bundle / "run-server.sh", self.stage / "run-server.sh")
+        shutil.copyfile(self.bundle / SERVER, self.stage / SERVER)
+        (self.stage / SERVER).chmod(0o755)  # some unpack without the modes
 
     def with_pip(self, python: Path, later: Path) -> list[str]:
         wheel = next(iter((self.bundle / "tools").glob("pip-*.whl")), None)
