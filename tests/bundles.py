@@ -19,6 +19,20 @@ OURS = f"llama_cpp_python-{VERSION}-py3-none-manylinux_2_28_x86_64.whl"
 PYTHON = "{}.{}".format(*sys.version_info[:2])
 TAG = f"cp{PYTHON.replace('.', '')}"
 OTHER_PYTHONS = ("3.8", "3.13")
+UV = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"  # has our uv
+WEIRD = "Übung mit Leer zeichen"
+CUDA = {"release": "13.0", "architecture": "86", "driver": "580.65.06"}
+HOST = """\
+title = "A test's host"
+[cpu]
+microarchitecture = "zen2"
+features = [{features}]
+[os]
+glibc = "{glibc}"
+glibcxx = "3.4.30"
+"""
+AVX2 = '"sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "avx", "avx2", "fma"'
+GPU = '[gpu]\nname = "NVIDIA A10G"\ncompute = "{compute}"\ndriver = "580.65.06"\n'
 FEATURES = ("avx2", "fma")
 
 TOOL = b"[console_scripts]\ntool=standin_tool:main\n"
@@ -226,3 +240,32 @@ def run(argv: Sequence[str | Path], **environment: str) -> Run:
 def files_below(folder: Path) -> Iterator[str]:
     for path in sorted(folder.rglob("*")):
         yield str(path.relative_to(folder))
+
+
+def names(archive: Path) -> list[str]:
+    with zipfile.ZipFile(archive) as content:
+        return content.namelist()
+
+
+def read(archive: Path, name: str) -> str:
+    with zipfile.ZipFile(archive) as content:
+        return content.read(name).decode()
+
+
+def left(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def host_file(folder: Path, features: str = AVX2, glibc: str = "2.35", more: str = "") -> Path:
+    file = folder / "my-host.toml"
+    file.write_text(HOST.format(features=features, glibc=glibc) + more)
+    return file
+
+
+def refused(done: subprocess.CompletedProcess[str], code: int, words: str, folder: Path) -> None:
+    """One sentence, its status, and nothing installed in `folder`."""
+    assert done.returncode == code, done.stdout + done.stderr
+    assert done.stderr.startswith("install.py: ")
+    assert words in done.stderr
+    assert "Traceback" not in done.stderr
+    assert left(folder) == ["bundle"]
