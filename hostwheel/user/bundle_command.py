@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.text import Text
 
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput
@@ -21,8 +22,8 @@ from hostwheel.plan.table import near
 from hostwheel.user.bundle import Bundle, Request, bundle
 from hostwheel.user.bundle_source import Wish
 
-WHAT = "put a build and all it needs into one file, for a machine without network and compiler"
-EXAMPLE = "hostwheel bundle out/cpu-avx2 --python 3.11 --gguf model.gguf -o submission.zip"
+WHAT = "put a build and all it needs into one file, to install without network"
+EXAMPLE = "hostwheel bundle out/a10g --gguf model.gguf -o submission.zip"
 UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 THIS_PYTHON = "{}.{}".format(*sys.version_info[:2])
 
@@ -115,7 +116,7 @@ def show(made: Bundle, console: Console) -> None:
     rows.append(("together", str(len(made.sizes)), size_of(made, tuple(made.sizes))))
     console.print(grid(("part", "files", "MB"), rows, pad_edge=False))
     for line in notes(made):
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
+        console.print(Text(line))
 
 
 def size_of(made: Bundle, names: Sequence[str]) -> str:

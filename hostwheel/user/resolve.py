@@ -29,6 +29,9 @@ NO_NETWORK = re.compile(
     r"[Cc]onnection|name resolution|dns error|timed out|ProxyError|SSLError|certificate"
     r"|Max retries exceeded|error sending request|[Ff]ailed to fetch|HTTP error 5\d\d"
 )
+FETCHED = re.compile(
+    r"(Downloading|Using cached) (\S+/)?(?P<package>[^-\s/]+-[^-\s/]+)-\S+\.whl.* \((?P<size>.+)\)"
+)
 FULL = re.compile(r"No space left on device|Disk quota exceeded|os error 28")
 
 
@@ -108,8 +111,8 @@ def download(pins: Path, folder: Path, aim: Target) -> None:
 
     def each(line: str) -> None:
         said.append(line)
-        if "Downloading " in line:
-            print(line.strip(), file=sys.stderr, flush=True)
+        if match := FETCHED.search(line):
+            print(f"{match['package']} ({match['size']})", file=sys.stderr, flush=True)
 
     if stream(argv, env={**os.environ, **OURS}, cwd=None, each=each) != 0:
         raise undelivered("".join(said), aim)
