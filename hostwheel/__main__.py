@@ -36,7 +36,7 @@ from hostwheel.plan.recipe import load_recipe, recipe_names
 from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
-from hostwheel.user import bundle_command
+from hostwheel.user import bundle_command, capture_command, doctor_command, pick_command
 
 EXIT_CODES = """\
 exit status:
@@ -114,9 +114,14 @@ def parser() -> argparse.ArgumentParser:
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
     add_parity(commands)
     add_bump(commands)
-    bundle_command.add_bundle_arguments(
-        command(commands, "bundle", bundle_command.WHAT, bundle_command.EXAMPLE)
-    )
+    capture = command(commands, "capture", capture_command.WHAT, capture_command.EXAMPLE)
+    capture_command.add_capture_arguments(capture)
+    pick = command(commands, "pick", pick_command.WHAT, pick_command.EXAMPLE)
+    pick_command.add_pick_arguments(pick)
+    doctor = command(commands, "doctor", doctor_command.WHAT, doctor_command.EXAMPLE)
+    doctor_command.add_doctor_arguments(doctor)
+    bundle = command(commands, "bundle", bundle_command.WHAT, bundle_command.EXAMPLE)
+    bundle_command.add_bundle_arguments(bundle)
     return top
 
 

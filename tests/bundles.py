@@ -9,10 +9,13 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 
 from hostwheel.__main__ import main
+from hostwheel.publish.catalog import Catalog, Entry, Needs, object_key
 
 VERSION = "0.3.36+cpu.avx2"
 OURS = f"llama_cpp_python-{VERSION}-py3-none-manylinux_2_28_x86_64.whl"
@@ -132,17 +135,20 @@ def our_wheel(
     extra: Mapping[str, bytes] | None = None,
     words: bool = True,
     glibc: str = "2_28",
+    version: str = VERSION,
 ) -> Path:
     """The stand-in, which needs the index's packages unless `words` is false."""
     folder.mkdir(parents=True, exist_ok=True)
     binding = BINDING if words else BINDING.replace("import standin_words\n", "")
     files = {
-        "llama_cpp/__init__.py": binding.replace("{version}", VERSION).encode(),
+        "llama_cpp/__init__.py": binding.replace("{version}", version).encode(),
         "llama_cpp/lib/llama-server": compiled(folder, "llama-server", SERVER),
         **(extra or {}),
     }
     theirs = ("standin-words>=1", 'standin-old; python_version < "3.9"') if words else ()
-    return wheel(folder, OURS.replace("2_28", glibc), files, *theirs, *requires)
+    return wheel(
+        folder, OURS.replace("2_28", glibc).replace(VERSION, version), files, *theirs, *requires
+    )
 
 
 def library(folder: Path, soname: str, *needs: str) -> bytes:
@@ -269,3 +275,36 @@ def refused(done: subprocess.CompletedProcess[str], code: int, words: str, folde
     assert words in done.stderr
     assert "Traceback" not in done.stderr
     assert left(folder) == ["bundle"]
+
+
+def entry(made: Path, **changes: Any) -> Entry:
+    data = made.read_bytes()
+    needs = Needs(
+        features=FEATURES, cuda=None, architecture=None, driver=None, glibc="2.28", glibcxx="3.4.22"
+    )
+    usual = Entry(
+        kind="wheel",
+        recipe="cpu-avx2",
+        title="a test's host",
+        filename=made.name,
+        sha256=hashlib.sha256(data).hexdigest(),
+        size=len(data),
+        uploaded="2026-11-30T00:00:00Z",
+        version="0.3.36+cpu.avx2",
+        platform_tag="manylinux_2_28_x86_64",
+        requires_python=">=3.8",
+        requires=(),
+        metadata="0" * 64,
+        needs=needs,
+        evidence={},
+    )
+    return replace(usual, **changes)
+
+
+def bucket(folder: Path, entries: Mapping[Path, Entry]) -> Path:
+    for made, each in entries.items():
+        place = folder / object_key(each.sha256, each.filename)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(made, place)
+    (folder / "catalog.json").write_text(Catalog().next(entries.values()).json())
+    return folder

@@ -12,13 +12,10 @@ from rich.console import Console
 from rich.text import Text
 
 from hostwheel.artifact.contents import sha256
+from hostwheel.audit.target import find_host, known_hosts
 from hostwheel.errors import BadInput
-from hostwheel.facts.host import Host
 from hostwheel.plan.data import find_data
-from hostwheel.plan.files import listed
-from hostwheel.plan.recipe import read_host
 from hostwheel.plan.show import grid, people
-from hostwheel.plan.table import near
 from hostwheel.user.bundle import Bundle, Request, bundle
 from hostwheel.user.bundle_source import Wish
 
@@ -53,7 +50,8 @@ def add_bundle_arguments(made: argparse.ArgumentParser) -> None:
 
 
 def run_bundle(arguments: argparse.Namespace) -> int:
-    host = find_host(arguments.host, arguments.recipes) if arguments.host else None
+    hosts = known_hosts(find_data(arguments.recipes).recipes) if arguments.host else ()
+    host = find_host(arguments.host, hosts) if arguments.host else None
     request = Request(
         source=arguments.source,
         wish=Wish(recipe=arguments.recipe, host=host),
@@ -72,16 +70,6 @@ def run_bundle(arguments: argparse.Namespace) -> int:
     else:
         show(made, people())
     return 0
-
-
-def find_host(name: str, recipes: Path | None) -> Host:
-    """A known host by name, or the host file of this name."""
-    if name.endswith(".toml"):
-        return read_host(Path(name))
-    files = {file.stem: file for file in listed(find_data(recipes).recipes / "hosts", "*.toml")}
-    if name not in files:
-        raise BadInput(f"no host {name!r}; {near(name, files)}")
-    return read_host(files[name])
 
 
 def read_size(text: str) -> int:

@@ -3,9 +3,10 @@
 import json
 import re
 import shutil
+import sys
 import urllib.error
 import urllib.request
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from http.client import HTTPException
@@ -19,10 +20,12 @@ from packaging.version import Version
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.facts.host import Host
-from hostwheel.publish.catalog import Catalog, Entry, Needs, read_catalog
-from hostwheel.user.bundle_fit import misfits
+from hostwheel.publish.catalog import Catalog, Entry, Needs
+from hostwheel.user.findings import of_needs
+from hostwheel.user.pick import pick
+from hostwheel.user.pick_catalog import CATALOG, bucket
+from hostwheel.user.pick_catalog import fetch as fetch_catalog
 
-CATALOG = "catalog.json"
 WHEEL = re.compile(r"llama_cpp_python-[A-Za-z0-9_.+-]+\.whl")
 TIMEOUT_S = 60.0
 EVIDENCE = ("audit.json", "smoke.json")
@@ -57,15 +60,25 @@ def find_build(source: str, wish: Wish) -> Build:
         if wish.recipe not in (None, build.recipe):
             raise BadInput(f"{source} holds recipe {build.recipe!r}, not {wish.recipe!r}")
     else:
-        where = f"{source.rstrip('/')}/{CATALOG}"
-        with opened(where) as file:
-            build = chosen(read_catalog(file.read(), where), source.rstrip("/"), wish)
+        if "://" not in source and not (Path(source) / CATALOG).is_file():
+            raise BadInput(f"{source} has no build.json, as out/RECIPE has, and no {CATALOG}")
+        address = bucket(source)
+        build = chosen(fetch_catalog(address), address, wish)
     if wish.host and (reasons := tuple(misfits(build.needs, wish.host))):
         raise Refused(
             f"{build.filename} does not run on {wish.host.name} ({wish.host.title}):"
             + "".join(f"\n    {reason}" for reason in reasons)
         )
     return build
+
+
+def misfits(needs: Needs, host: Host) -> Iterator[str]:
+    """In the words of doctor and pick; "here" is that host. What only slows it down is told."""
+    for each in of_needs(host, needs):
+        if each.standing == "stops":
+            yield each.message
+        elif each.standing != "well":
+            print(f"on {host.name}: {each.message}", file=sys.stderr)
 
 
 def built(out: Path) -> Build:
@@ -117,18 +130,16 @@ def proves(evidence: Path, digest: str) -> bool:
     return True
 
 
-def chosen(catalog: Catalog, source: str, wish: Wish) -> Build:
-    """The newest wheel of the recipe that was named, or of the only one that fits the host."""
-    wheels = [each for each in catalog.entries if each.kind == "wheel"]
-    usable = [each for each in wheels if each.yanked is None]
-    if wish.recipe:
-        usable = [each for each in usable if each.recipe == wish.recipe]
-    elif host := wish.host:
-        usable = [each for each in usable if not any(misfits(each.needs, host))]
-    recipes = sorted({each.recipe for each in usable})
-    if len(recipes) != 1:
-        raise BadInput(f"{source}: {undecided(wish, recipes, wheels)}")
-    entry = max(usable, key=lambda each: (Version(each.version), each.uploaded))
+def chosen(catalog: Catalog, address: str, wish: Wish) -> Build:
+    """The newest wheel of the recipe that was named, else what `hostwheel pick` takes."""
+    recipes = sorted({each.recipe for each in catalog.entries if each.kind == "wheel"})
+    if wish.recipe or len(recipes) == 1:
+        entry = newest(catalog, address, wish.recipe or recipes[0])
+    elif wish.host:
+        entry = picked(catalog, address, wish.host)
+    else:
+        known = ", ".join(recipes) or "none at all"
+        raise BadInput(f"{address} has {known}: name one with --recipe, or the machine with --host")
     return Build(
         recipe=entry.recipe,
         title=entry.title,
@@ -136,22 +147,28 @@ def chosen(catalog: Catalog, source: str, wish: Wish) -> Build:
         filename=entry.filename,
         sha256=entry.sha256,
         needs=entry.needs,
-        where=f"{source}/{quote(entry.key) if is_url(source) else entry.key}",
+        where=f"{address}/{quote(entry.key)}",
     )
 
 
-def undecided(wish: Wish, recipes: Iterable[str], wheels: Iterable[Entry]) -> str:
-    """Why none of the catalog's wheels is the one that is meant."""
-    if several := ", ".join(recipes):
-        which = f"several builds fit {wish.host.name}" if wish.host else "it has several builds"
-        return f"{which}: {several}; name one with --recipe (`hostwheel pick` says which is best)"
-    yanked = [each for each in wheels if each.recipe == wish.recipe]
-    if yanked:
-        return f"every build of {wish.recipe!r} is yanked: {yanked[-1].yanked}"
+def newest(catalog: Catalog, address: str, recipe: str) -> Entry:
+    wheels = [each for each in catalog.entries if each.kind == "wheel"]
+    named = [each for each in wheels if each.recipe == recipe]
+    usable = [each for each in named if each.yanked is None]
+    if usable:
+        return max(usable, key=lambda each: (Version(each.version), each.uploaded))
+    if named:
+        raise BadInput(f"{address}: every build of {recipe!r} is yanked: {named[-1].yanked}")
     known = ", ".join(sorted({each.recipe for each in wheels})) or "none at all"
-    if wish.recipe:
-        return f"no build of recipe {wish.recipe!r}; it has {known}"
-    return f"no build that fits; it has {known} (`hostwheel pick` says why not)"
+    raise BadInput(f"{address}: no build of recipe {recipe!r}; it has {known}")
+
+
+def picked(catalog: Catalog, address: str, host: Host) -> Entry:
+    found = pick(catalog, host, None)
+    if found.best is None:
+        reasons = (f"\n    {each.entry.recipe}: {each.reason}" for each in found.others)
+        raise Refused(f"{address}: no build fits {host.name}:" + "".join(reasons))
+    return found.best
 
 
 def fetch(build: Build, folder: Path) -> Path:
@@ -174,23 +191,16 @@ def fetch(build: Build, folder: Path) -> Path:
     return path
 
 
-def is_url(where: str) -> bool:
-    return "://" in where
-
-
 def opened(where: str) -> "closing[BinaryIO]":
     """A file by path, file:// or http(s)://; BadInput where there is none."""
-    scheme = urlsplit(where).scheme if is_url(where) else ""
-    if scheme in ("http", "https"):
+    if urlsplit(where).scheme in ("http", "https"):
         return closing(over_http(where))
-    if scheme not in ("", "file"):
-        raise BadInput(f"{where}: {scheme}:// is not read here: give its http(s):// address")
-    path = Path(url2pathname(urlsplit(where).path)) if scheme else Path(where)
+    file = where.startswith("file://")
+    path = Path(url2pathname(urlsplit(where).path)) if file else Path(where)
     try:
         return closing(path.open("rb"))
     except OSError as error:
-        hint = "give a bucket's URL, or a folder with a build.json (out/RECIPE)"
-        raise BadInput(f"{path}: {error.strerror}; {hint}") from None
+        raise BadInput(f"{path}: {error.strerror}") from None
 
 
 def over_http(url: str) -> BinaryIO:

@@ -4,6 +4,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from email.message import Message
 from email.parser import BytesHeaderParser
 from pathlib import Path
 
@@ -54,8 +55,7 @@ def read_wheel(path: Path) -> Wheel:
     name, version, _, tags = parse_wheel_filename(path.name)
     with damaged(path), zipfile.ZipFile(path) as archive:
         members = archive.infolist()
-        metadata = next(each for each in members if each.filename.endswith(".dist-info/METADATA"))
-        asked = BytesHeaderParser().parsebytes(archive.read(metadata)).get_all("Requires-Dist", ())
+        asked = metadata(archive).get_all("Requires-Dist", ())
     return Wheel(
         path=path,
         name=name,
@@ -79,7 +79,20 @@ def lowest_glibc(platforms: Iterator[str]) -> str | None:
 
 
 def check_ours(path: Path) -> None:
-    """The server of a bundle is the one in the wheel: one copy, beside one copy of CUDA."""
+    """A renamed wheel is one that pip passes over and uv installs again and again. The server of a
+    bundle is the one in the wheel: one copy, beside one copy of CUDA."""
+    name, version, _, _ = parse_wheel_filename(path.name)
     with damaged(path), zipfile.ZipFile(path) as archive:
+        said = metadata(archive)
         if SERVER not in archive.namelist():
             raise BadInput(f"{path.name} has no {SERVER}: build it with this hostwheel")
+    if (canonicalize_name(said["Name"]), Version(said["Version"])) != (name, version):
+        raise BadInput(
+            f"{path.name} says inside that it is {said['Name']} {said['Version']}: it was renamed;"
+            " take the file as it was built"
+        )
+
+
+def metadata(archive: zipfile.ZipFile) -> Message:
+    inside = next(each for each in archive.namelist() if each.endswith(".dist-info/METADATA"))
+    return BytesHeaderParser().parsebytes(archive.read(inside))
