@@ -16,7 +16,9 @@ def test_c1_c2_c3_c21_cudas_libraries_come_along_each_once(
 ) -> None:
     made = cuda_wheel(tmp_path / "cuda", tmp_path / "more")
     out = build(tmp_path / "out" / "a10g", made, cuda=CUDA)
-    assert bundled(out, "-o", tmp_path / "s.zip") == 0
+    (tmp_path / "terms.txt").write_text("what we agreed\n")
+    assert bundled(out, "--license", tmp_path / "terms.txt", "-o", tmp_path / "s.zip") == 0
+    assert read(tmp_path / "s.zip", "licenses/terms.txt") == "what we agreed\n"
     inside = [
         name
         for path in names(tmp_path / "s.zip")

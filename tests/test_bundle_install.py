@@ -11,6 +11,7 @@ import pytest
 
 from hostwheel.errors import Refused
 from hostwheel.smoke.pythons import other_pythons
+from hostwheel.user.bundle import CARRIED, OWN, PACKAGE
 from hostwheel.user.carried import selftest
 from tests.bundles import (
     OTHER_PYTHONS,
@@ -23,10 +24,8 @@ from tests.bundles import (
     run,
     unpacked,
 )
-from tests.plans import ROOT
 
 pytest_plugins = ["tests.bundle_fixtures"]
-CARRIED = ROOT / "hostwheel" / "user" / "carried"
 
 
 @pytest.mark.parametrize("installer", ["pip", "uv"])
@@ -168,8 +167,8 @@ def test_another_python(python: str, made: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "file",
-    [*CARRIED.glob("*.py"), *(ROOT / "hostwheel" / n for n in ("errors.py", "facts/cpuid.py"))],
-    ids=lambda file: file.stem,
+    [*OWN.glob("*.py"), *(PACKAGE / name for name in CARRIED)],
+    ids=lambda file: str(file.relative_to(PACKAGE)),
 )
 def test_what_is_carried_is_python_3_8_and_imports_only_itself(file: Path) -> None:
     tree = ast.parse(file.read_text(), feature_version=(3, 8))
@@ -185,7 +184,7 @@ def test_what_is_carried_is_python_3_8_and_imports_only_itself(file: Path) -> No
 
 def test_python_2_is_told() -> None:
     """It reads install.py as far as the sentence: nothing newer than 2.7 is in it."""
-    text = (CARRIED / "install.py").read_text()
+    text = (OWN / "install.py").read_text()
     found = {type(node).__name__ for node in ast.walk(ast.parse(text))}
     assert not found & {"JoinedStr", "AnnAssign", "NamedExpr", "AsyncFunctionDef"}
     assert "->" not in text.replace("# type: () -> int", "")

@@ -181,7 +181,7 @@ def fetch(build: Build, folder: Path) -> Path:
     with opened(build.where) as file, path.open("xb") as target:
         try:
             shutil.copyfileobj(file, target, 1 << 20)
-        except HTTPException as error:
+        except (HTTPException, ConnectionError, TimeoutError) as error:
             raise unreachable(build.where, repr(error)) from None
     if (found := sha256(path)) != build.sha256:
         raise BadInput(
