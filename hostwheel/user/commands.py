@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Callable, Mapping
 
-from hostwheel.user import capture_command, doctor_command, pick_command
+from hostwheel.user import bundle_command, capture_command, doctor_command, pick_command
 
 COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
     "capture": (
@@ -13,4 +13,5 @@ COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]
     ),
     "pick": (pick_command.WHAT, pick_command.EXAMPLE, pick_command.add_pick_arguments),
     "doctor": (doctor_command.WHAT, doctor_command.EXAMPLE, doctor_command.add_doctor_arguments),
+    "bundle": (bundle_command.WHAT, bundle_command.EXAMPLE, bundle_command.add_bundle_arguments),
 }

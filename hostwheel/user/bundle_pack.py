@@ -1,0 +1,66 @@
+"""A bundle's files into one zip file, or into a folder of a submission: whole or not at all."""
+
+import shutil
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from hostwheel.artifact.safely import NO_ROOM
+from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.user.carried.sums import SAID
+
+CHUNK = 1 << 20
+DATE = (1980, 1, 1, 0, 0, 0)  # where zip's time begins: the same inputs give the same bytes
+PROGRAMS = ("install.py", "run-server.sh")
+FOLDER = "hostwheel-bundle"
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turn the disk's errors into MachineLacks."""
+    try:
+        yield
+    except OSError as error:
+        full = "the disk is full: make room" if error.errno in NO_ROOM else str(error.strerror)
+        raise MachineLacks(f"{path} was not written: {error.filename or path}: {full}") from None
+
+
+def mode_of(name: str) -> int:
+    return 0o755 if name in PROGRAMS else 0o644
+
+
+def write_zip(files: Mapping[str, Path], work: Path, output: Path) -> None:
+    """Stored, not packed: wheels and models are packed already. `work` is on the same disk."""
+    part = work / "bundle.zip"
+    with zipfile.ZipFile(part, "w") as archive:
+        for name in sorted(files):
+            info = zipfile.ZipInfo(name, DATE)
+            info.create_system = 3  # Unix: the mode counts
+            info.external_attr = (0o100000 | mode_of(name)) << 16
+            info.file_size = files[name].stat().st_size
+            with files[name].open("rb") as source, archive.open(info, "w") as target:
+                shutil.copyfileobj(source, target, CHUNK)
+    part.replace(output)
+
+
+def check_into(into: Path) -> None:
+    """Nothing of the user's is removed: only a bundle gives way to a bundle."""
+    if not into.is_dir():
+        raise BadInput(f"{into} is no folder: give that of the submission, or -o FILE.zip")
+    place = into / FOLDER
+    if place.exists() and not (place / SAID).is_file():
+        raise BadInput(f"{place} is there, and no bundle: move it away")
+
+
+def write_folder(files: Mapping[str, Path], work: Path, into: Path) -> Path:
+    """FOLDER in the submission `into`, in place of an earlier one. `work` is on the same disk."""
+    fresh, place, old = work / FOLDER, into / FOLDER, work / "old"
+    for name, source in files.items():
+        (fresh / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source, fresh / name)
+        (fresh / name).chmod(mode_of(name))
+    if place.exists():
+        place.replace(old)
+    fresh.replace(place)
+    return place
