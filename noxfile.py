@@ -51,7 +51,7 @@ def docs(session: nox.Session) -> None:
 def typecheck(session: nox.Session) -> None:
     """Types, strictly."""
     install(session, "typecheck")
-    session.run("mypy", ".")
+    session.run("mypy", ".", ".github/matrix.py")
 
 
 def install(session: nox.Session, group: str) -> None:
@@ -123,6 +123,15 @@ for recipe in RECIPES:
     image_session(recipe)
     audit_session(recipe)
     smoke_session(recipe)
+
+
+@nox.session(default=False)
+def publish(session: nox.Session) -> None:
+    """Put every proved build of out/ into a bucket: nox -s publish -- s3://wheels/llama"""
+    session.install("-e.")
+    to = ("--to", *session.posargs) if session.posargs else ()
+    for out in sorted(Path("out").glob("*/build.json")):
+        session.run("hostwheel", "publish", str(out.parent), *to)
 
 
 @nox.session(default=False)
