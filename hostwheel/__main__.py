@@ -34,6 +34,7 @@ from hostwheel.plan.patches import patch_hashes
 from hostwheel.plan.plan import Plan, make_plan
 from hostwheel.plan.recipe import load_recipe, recipe_names
 from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
+from hostwheel.publish import command as publishing
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
 
@@ -111,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
     add_pins(commands)
     add_audit(commands)
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
+    add_publishing(commands)
     add_parity(commands)
     add_bump(commands)
     return top
@@ -179,6 +181,11 @@ def add_audit(commands: Commands) -> None:
     what = "read a finished wheel, archive or library, and say on which hosts it runs"
     made = command(commands, "audit", what, "hostwheel audit some.whl --host aws-g5")
     add_arguments(made)
+
+
+def add_publishing(commands: Commands) -> None:
+    for name, (what, example, add) in publishing.COMMANDS.items():
+        add(command(commands, name, what, example))
 
 
 def add_parity(commands: Commands) -> None:

@@ -1,5 +1,6 @@
 """Fixtures that cost minutes, or a download, made once a session."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,11 +10,19 @@ from hostwheel.build.locked import install_locked
 from hostwheel.smoke.model import LOCK
 from tests.builds import CHECKOUT, Built, Installed, build, install
 from tests.plans import need
+from tests.stores import moto
 
 
 @pytest.fixture(scope="session")
 def emulator() -> str:
     return need("qemu-x86_64", "apt-get install qemu-user")
+
+
+@pytest.fixture(scope="session")
+def s3_server() -> Iterator[str]:
+    """The address of moto's S3 server."""
+    with moto() as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

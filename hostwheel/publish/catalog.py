@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from hostwheel.errors import BadInput
@@ -73,7 +73,7 @@ class Catalog:
     entries: tuple[Entry, ...] = ()
 
     def json(self) -> str:
-        lines = ",\n".join(json.dumps(asdict(entry), sort_keys=True) for entry in self.entries)
+        lines = ",\n".join(line(entry) for entry in self.entries)
         head = f'{{"schema": {SCHEMA}, "generation": {self.generation}, "entries": ['
         return f"{head}\n{lines}\n]}}\n" if lines else f"{head}]}}\n"
 
@@ -82,6 +82,16 @@ class Catalog:
         named = {entry.filename: entry for entry in (*self.entries, *entries)}
         ordered = tuple(named[name] for name in sorted(named))
         return replace(self, generation=self.generation + 1, entries=ordered)
+
+
+def line(entry: Entry) -> str:
+    """Much faster than with `asdict`, which matters where a catalog has ten thousand of them."""
+    content = {name: getattr(entry, name) for name in ENTRY}
+    needs = {name: getattr(entry.needs, name) for name in NEEDS}
+    return json.dumps({**content, "needs": needs, "evidence": dict(entry.evidence)}, sort_keys=True)
+
+
+ENTRY, NEEDS = (tuple(each.name for each in fields(kind)) for kind in (Entry, Needs))
 
 
 def read_catalog(text: str | bytes, where: str) -> Catalog:

@@ -1,0 +1,254 @@
+"""`hostwheel publish`, `yank`, `unyank`, `prune` and `fsck` on the command line."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+from rich.console import Console
+from rich.filesize import decimal
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
+
+from hostwheel.publish.bucket import Bucket, check_create_only
+from hostwheel.publish.evidence import read_evidence
+from hostwheel.publish.fsck import Fault, Looked, fsck
+from hostwheel.publish.objects import Advance
+from hostwheel.publish.prune import prune
+from hostwheel.publish.publish import Published, publish
+from hostwheel.publish.repair import repair
+from hostwheel.publish.store import new_bucket, open_bucket
+from hostwheel.publish.through import Dry, LooksFirst, Telling
+from hostwheel.publish.yank import yank
+
+DEFAULT = "dist/bucket"
+URL = "a folder, or file://, s3://BUCKET/PREFIX, gs://… or az://… (gs and az are not tested)"
+
+
+def add_publish_arguments(made: argparse.ArgumentParser) -> None:
+    out_help = "the out/RECIPE folder of a build, with audit.json and smoke.json"
+    made.add_argument("out", type=Path, metavar="OUT", help=out_help)
+    made.add_argument("--to", metavar="URL", default=DEFAULT, help=f"{URL}; default: {DEFAULT}")
+    add_writing(made)
+    made.add_argument("--dry-run", action="store_true", help="only print what would be written")
+    made.set_defaults(run=run_publish)
+
+
+def add_yank_arguments(made: argparse.ArgumentParser) -> None:
+    add_url(made)
+    made.add_argument("filename", metavar="FILENAME", help="as the catalog has it")
+    made.add_argument("--reason", required=True, help="what pip and uv tell who has it locked")
+    add_writing(made)
+    made.set_defaults(run=run_yank)
+
+
+def add_unyank_arguments(made: argparse.ArgumentParser) -> None:
+    add_url(made)
+    made.add_argument("filename", metavar="FILENAME", help="as the catalog has it")
+    add_writing(made)
+    made.set_defaults(run=run_yank, reason=None)
+
+
+def add_prune_arguments(made: argparse.ArgumentParser) -> None:
+    add_url(made)
+    keep_help = "generations to keep; those of the last day are always kept"
+    made.add_argument("--keep", type=int, required=True, metavar="N", help=keep_help)
+    add_writing(made)
+    made.add_argument("--dry-run", action="store_true", help="only print what would be removed")
+    made.set_defaults(run=run_prune)
+
+
+def add_fsck_arguments(made: argparse.ArgumentParser) -> None:
+    add_url(made)
+    repair_help = "derive the index anew, and all else that can be; remove damaged objects"
+    made.add_argument("--repair", action="store_true", help=repair_help)
+    add_endpoint(made)
+    made.set_defaults(run=run_fsck)
+
+
+def add_url(made: argparse.ArgumentParser) -> None:
+    made.add_argument("url", metavar="URL", help=URL)
+
+
+def add_writing(made: argparse.ArgumentParser) -> None:
+    made.add_argument(
+        "--sole-publisher",
+        action="store_true",
+        help="nobody else publishes here: do without a store that refuses to create a key twice",
+    )
+    add_endpoint(made)
+
+
+def add_endpoint(made: argparse.ArgumentParser) -> None:
+    endpoint_help = "of S3; else AWS_ENDPOINT_URL_S3, AWS_ENDPOINT_URL or the AWS profile says it"
+    made.add_argument("--endpoint-url", metavar="URL", help=endpoint_help)
+    made.add_argument("--json", action="store_true", help="for machines")
+
+
+def run_publish(arguments: argparse.Namespace) -> int:
+    evidence = read_evidence(arguments.out)  # before anything is made or opened
+    bucket = new_bucket(arguments.to, arguments.endpoint_url)
+    with telling(bucket, arguments) as (told, journal), shown_progress() as advance:
+        done = publish(evidence, told, advance)
+    if arguments.json:
+        print(json.dumps(published_json(done, bucket, journal), indent=1))
+    else:
+        print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
+    return 0
+
+
+def run_yank(arguments: argparse.Namespace) -> int:
+    bucket = open_bucket(arguments.url, arguments.endpoint_url)
+    arguments.dry_run = False
+    with telling(bucket, arguments) as (told, _):
+        catalog = yank(told, arguments.filename, arguments.reason)
+    if arguments.json:
+        yanked = {each.filename: each.yanked for each in catalog.entries if each.yanked is not None}
+        print(json.dumps({"generation": catalog.generation, "yanked": yanked}, indent=1))
+    else:
+        print(f"generation {catalog.generation} of {bucket.url}")
+    return 0
+
+
+def run_prune(arguments: argparse.Namespace) -> int:
+    bucket = open_bucket(arguments.url, arguments.endpoint_url)
+    with telling(bucket, arguments) as (told, _):
+        removed = prune(told, arguments.keep, datetime.now(UTC))
+    if arguments.json:
+        print(json.dumps({"dry_run": arguments.dry_run, "removed": removed}, indent=1))
+    else:
+        verb = "would be removed" if arguments.dry_run else "removed"
+        print(f"{len(removed)} {'key' if len(removed) == 1 else 'keys'} {verb}")
+    return 0
+
+
+def run_fsck(arguments: argparse.Namespace) -> int:
+    """1 where anything but orphans is left."""
+    bucket = open_bucket(arguments.url, arguments.endpoint_url)
+    looked = fsck(bucket)
+    if arguments.repair:
+        looked = repair(Telling(bucket, tell_line), looked)
+    if arguments.json:
+        faults = [asdict(fault) for fault in looked.faults]
+        generation = looked.catalog.generation
+        said = {"generation": generation, "keys": looked.keys, "faults": faults}
+        print(json.dumps(said, indent=1))
+    else:
+        print("\n".join(looked_text(looked, bucket, arguments.repair)))
+    return 1 if looked.faults else 0
+
+
+@contextmanager
+def telling(
+    bucket: Bucket, arguments: argparse.Namespace
+) -> Iterator[tuple[Bucket, list[tuple[str, str, int]]]]:
+    """The bucket to work with, and what was done to it. A line of each write goes to stderr."""
+    journal: list[tuple[str, str, int]] = []
+
+    def tell(verb: str, key: str, size: int) -> None:
+        journal.append((verb, key, size))
+        tell_line(f"not really {verb}" if arguments.dry_run else verb, key, size)
+
+    safe = LooksFirst(bucket) if arguments.sole_publisher else bucket
+    told = Telling(Dry(safe) if arguments.dry_run else safe, tell)
+    if not arguments.sole_publisher:
+        check_create_only(told)
+    yield told, journal
+
+
+def tell_line(verb: str, key: str, size: int) -> None:
+    print(f"{verb} {key}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def shown_progress() -> Iterator[Advance]:
+    """A bar of the bytes that go up, on a terminal; elsewhere the lines do."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield lambda name, done, total: None
+        return
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("", total=None)
+        yield lambda name, done, total: bar.update(
+            task, description=name, completed=done, total=total
+        )
+
+
+def published_json(
+    done: Published, bucket: Bucket, journal: Iterable[tuple[str, str, int]]
+) -> dict[str, object]:
+    return {
+        "url": bucket.url,
+        "generation": done.catalog.generation,
+        "files": [asdict(each) for each in done.entries],
+        "changed": done.changed,
+        "not_run": done.not_run,
+        "written": [{"key": key, "how": verb, "bytes": size} for verb, key, size in journal],
+    }
+
+
+def published_text(
+    done: Published, bucket: Bucket, journal: Iterable[tuple[str, str, int]], dry: bool
+) -> Iterator[str]:
+    for each in done.entries:
+        state = "new" if each.filename in done.changed else "was there"
+        yield f"{each.filename}  {decimal(each.size)}  {state}"
+    counts = Counter(verb for verb, _, _ in journal)
+    written = f"{counts['created']} objects and {counts['wrote']} pages"
+    if dry:
+        yield f"would write {written} into {bucket.url}: generation {done.catalog.generation}"
+    else:
+        yield f"generation {done.catalog.generation} of {bucket.url}: {written} written"
+    if done.not_run:
+        yield f"smoke tests that could not be run where it was built: {done.not_run} (smoke.json)"
+
+
+def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]:
+    for fault in looked.faults:
+        yield f"{fault.kind}: {fault.key}: {fault.message}" + told_remedy(fault, repaired)
+    files = len(looked.catalog.entries)
+    yield (
+        f"{bucket.url}: generation {looked.catalog.generation}, {files} files, {looked.keys} keys: "
+        + (f"{len(looked.faults)} faults" if looked.faults else "all well")
+    )
+    if looked.faults and not repaired:
+        yield f"`hostwheel fsck {bucket.url} --repair` mends what can be made from the rest"
+
+
+def told_remedy(fault: Fault, repaired: bool) -> str:
+    return f"; {fault.remedy}" if fault.remedy and (repaired or fault.kind == "orphan") else ""
+
+
+COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
+    "publish": (
+        "put a proved build into a bucket that pip and uv read as an index",
+        "hostwheel publish out/a10g --to s3://wheels/llama --dry-run",
+        add_publish_arguments,
+    ),
+    "yank": (
+        "mark a published file as not to be chosen; who has locked it still gets it",
+        "hostwheel yank s3://wheels/llama FILENAME --reason 'wrong rope scaling'",
+        add_yank_arguments,
+    ),
+    "unyank": (
+        "take a yank back",
+        "hostwheel unyank s3://wheels/llama FILENAME",
+        add_unyank_arguments,
+    ),
+    "prune": (
+        "remove old generations of the catalog, and objects that nothing refers to",
+        "hostwheel prune s3://wheels/llama --keep 10 --dry-run",
+        add_prune_arguments,
+    ),
+    "fsck": (
+        "look at everything in a bucket: hashes, links, pages, and what belongs to nothing",
+        "hostwheel fsck s3://wheels/llama",
+        add_fsck_arguments,
+    ),
+}
+"""Name → what it does, an example, what adds its arguments."""

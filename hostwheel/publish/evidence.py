@@ -1,0 +1,203 @@
+"""The evidence beside a build: complete, passing, and for exactly these bytes, or refused."""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from hostwheel.artifact.contents import sha256
+from hostwheel.errors import BadInput, Refused
+from hostwheel.facts.policy import BUDGET_BYTES
+from hostwheel.publish.label import label_problems, tag_problems
+
+FILES: Mapping[str, str] = {  # and what writes them
+    "build.json": "hostwheel build {recipe}",
+    "audit.json": "hostwheel audit {out}/dist/* --plan {out}/build.json --out {out}",
+    "smoke.json": "hostwheel smoke {recipe}",
+}
+SCHEMA = 1
+SHOWN = 20  # problems that are told at once
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Artifact:
+    """A file of dist/. `report` is what audit.json says of it, `page` its audit.html."""
+
+    file: Path
+    kind: Literal["wheel", "archive"]
+    sha256: str
+    size: int
+    report: Mapping[str, Any]
+    page: bytes
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Evidence:
+    """What lies in a recipe's out/ folder. `texts` are the files as read, by name."""
+
+    out: Path
+    plan: Mapping[str, Any]
+    artifacts: tuple[Artifact, ...]
+    texts: Mapping[str, bytes]
+    not_run: int
+
+
+def read_evidence(out: Path) -> Evidence:
+    """Refused with all that is wrong; BadInput where nothing was built."""
+    if not (out / "build.json").is_file():
+        raise BadInput(f"{out}: no build.json in it; give the out/RECIPE folder of a build")
+    texts = {name: read(out, name) for name in FILES}
+    build, audit, smoke = (parsed(out, name, text) for name, text in texts.items())
+    try:
+        check(out, tuple(problems_of_build(out, build)))
+        check(out, tuple(problems_of_audit(out, build, audit)))
+        check(out, tuple(problems_of_smoke(out, build, smoke)))
+        artifacts = tuple(read_artifacts(out, build, audit))
+        found = tuple(each for one in artifacts for each in problems_of(one, build["plan"]))
+        not_run = sum(each["outcome"] == "not run" for each in smoke["checks"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise Refused(
+            f"{out}: evidence of an unknown form ({type(error).__name__}: {error}); "
+            "build, audit and smoke-test it with this hostwheel"
+        ) from None
+    check(out, found)
+    return Evidence(out=out, plan=build["plan"], artifacts=artifacts, texts=texts, not_run=not_run)
+
+
+def check(out: Path, problems: Sequence[str]) -> None:
+    if problems:
+        more = len(problems) - SHOWN
+        shown = (*problems[:SHOWN], *((f"and {more} more",) if more > 0 else ()))
+        raise Refused(f"{out} is not published:\n" + "\n".join(f"  {each}" for each in shown))
+
+
+def how_to(out: Path, name: str) -> str:
+    return FILES[name].format(recipe=out.name, out=out)
+
+
+def read(out: Path, name: str) -> bytes:
+    try:
+        return (out / name).read_bytes()
+    except OSError as error:
+        raise Refused(
+            f"{out / name}: {error.strerror}, and without it nothing is proved: "
+            f"run `{how_to(out, name)}`"
+        ) from None
+
+
+def parsed(out: Path, name: str, text: bytes) -> Any:
+    try:
+        content = json.loads(text)
+        schema = content["schema"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise Refused(f"{out / name}: no evidence: {error}; run `{how_to(out, name)}`") from None
+    if schema != SCHEMA:
+        raise Refused(f"{out / name}: schema {schema}, this hostwheel reads {SCHEMA}")
+    return content
+
+
+def problems_of_build(out: Path, build: Mapping[str, Any]) -> Iterator[str]:
+    """The plan holds, is no draft, and dist/ has exactly the bytes that were built."""
+    plan = build["plan"]
+    if build["plan_hash"] != plan_hash(plan):
+        yield f"build.json: its plan was changed (hash {build['plan_hash'][:12]}…): build it again"
+    if plan["draft"]:
+        yield f"{plan['recipe']} is a draft, for tests only: build a recipe without `draft`"
+    built = {each["name"]: each["sha256"] for each in build["artifacts"]}
+    found = {path.name: path for path in (out / "dist").glob("*")}
+    for name in sorted({*built, *found, plan["wheel"], plan["archive"]}):
+        if name not in built:
+            yield f"dist/{name}: not in build.json: take it away, or build again"
+        elif name not in found:
+            yield f"dist/{name}: was built and is not there: build it again"
+        elif name not in (plan["wheel"], plan["archive"]):
+            yield f"dist/{name}: the plan names {plan['wheel']} and {plan['archive']}"
+        elif (actual := sha256(found[name])) != built[name]:
+            yield f"dist/{name}: sha256 {actual}, built was {built[name]}: build it again"
+
+
+def plan_hash(plan: Mapping[str, Any]) -> str:
+    """As Plan.hash has it: the engine, and what names the hash, do not count."""
+    hashed = {key: plan[key] for key in plan if key not in ("engine", "schema", "hash")}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
+
+
+def problems_of_audit(
+    out: Path, build: Mapping[str, Any], audit: Mapping[str, Any]
+) -> Iterator[str]:
+    """Every artifact was held against this plan, as the bytes it is, and fits."""
+    reports = {each["artifact"]: each for each in audit["reports"]}
+    target = f"plan {build['plan']['recipe']}"
+    for artifact in build["artifacts"]:
+        name, report = artifact["name"], reports.get(artifact["name"])
+        again = f"run `{how_to(out, 'audit.json')}`"
+        if report is None:
+            yield f"audit.json says nothing of {name}: {again}"
+        elif report["sha256"] != artifact["sha256"]:
+            yield f"audit.json is of another {name} (sha256 {report['sha256']}): {again}"
+        elif report["target"] != target:
+            yield f"audit.json holds {name} against {report['target']}, not {target}: {again}"
+        elif refused := [each for each in report["findings"] if each["standing"] == "refused"]:
+            first = refused[0]
+            more = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
+            yield f"the audit refuses {name}: {first['check']}: {first['message']}{more}"
+        elif report["verdict"] != "fits":
+            yield f"the audit says {report['verdict']} of {name}, not fits: see audit.html"
+
+
+def problems_of_smoke(
+    out: Path, build: Mapping[str, Any], smoke: Mapping[str, Any]
+) -> Iterator[str]:
+    """The whole suite ran on these bytes, and nothing failed. "Not run" is said, and no pass."""
+    again = f"run `{how_to(out, 'smoke.json')}`"
+    built = {each["name"]: each["sha256"] for each in build["artifacts"]}
+    if smoke["artifacts"] != built:
+        yield f"smoke.json is of other files than build.json: {again}"
+    outcomes = [each["outcome"] for each in smoke["checks"]]
+    failed = [each["id"] for each in smoke["checks"] if each["outcome"] == "failed"]
+    if failed:
+        yield f"{len(failed)} smoke tests failed, {failed[0]} first: mend it, build, and {again}"
+    elif "passed" not in outcomes:
+        reason = next((each["reason"] for each in smoke["checks"]), "no check in it")
+        yield f"smoke.json proves nothing, no check ran ({reason}): {again} where it can run"
+    elif smoke["passed"] is not True:
+        yield f"smoke.json does not say passed: {again}"
+
+
+def read_artifacts(
+    out: Path, build: Mapping[str, Any], audit: Mapping[str, Any]
+) -> Iterator[Artifact]:
+    reports = [each["artifact"] for each in audit["reports"]]
+    for each in build["artifacts"]:
+        number = reports.index(each["name"])
+        page = "audit.html" if number == 0 else f"audit-{number + 1}.html"
+        yield Artifact(
+            file=out / "dist" / each["name"],
+            kind="wheel" if each["name"] == build["plan"]["wheel"] else "archive",
+            sha256=each["sha256"],
+            size=(out / "dist" / each["name"]).stat().st_size,
+            report=audit["reports"][number],
+            page=read_page(out, page),
+        )
+
+
+def read_page(out: Path, name: str) -> bytes:
+    try:
+        return (out / name).read_bytes()
+    except OSError as error:
+        again = how_to(out, "audit.json")
+        raise Refused(f"{out / name}: {error.strerror}: run `{again}`") from None
+
+
+def problems_of(artifact: Artifact, plan: Mapping[str, Any]) -> Iterator[str]:
+    """What evidence cannot excuse: size, label and platform tag."""
+    name = artifact.file.name
+    if artifact.size > BUDGET_BYTES:
+        yield (
+            f"{name}: {artifact.size:,} bytes, the budget is {BUDGET_BYTES:,}: compile for fewer "
+            "GPU architectures, and see the sizes in audit.html"
+        )
+    for problem in (*label_problems(plan, artifact.report), *tag_problems(plan, artifact.report)):
+        yield f"{name}: {problem}"

@@ -1,0 +1,74 @@
+"""Take away old generations of the catalog, and objects that none of those kept refers to."""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+
+from hostwheel.errors import BadInput, Refused
+from hostwheel.publish.bucket import Bucket
+from hostwheel.publish.catalog import Catalog, Entry, object_key
+from hostwheel.publish.generations import (
+    generation_key,
+    listed,
+    newest,
+    read_generation,
+    settle,
+)
+from hostwheel.publish.index import render
+
+OBJECTS = "objects/"
+# What is younger may belong to a publisher that is at it: its objects come before its generation.
+GRACE = timedelta(days=1)
+
+
+def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
+    """Keep `keep` generations, and all that they refer to; return the keys that were removed.
+
+    `catalog.json` and the index are first brought in line with the newest generation, so that
+    nothing leads to one that is gone.
+    """
+    if keep < 1:
+        raise BadInput(f"--keep {keep}: the newest generation is always kept; give 1 or more")
+    settle(bucket, newest(bucket))
+    old = {each.key for each in bucket.list("") if now - each.modified > GRACE}
+    numbers = listed(bucket)
+    away = [each for each in map(generation_key, numbers[:-keep]) if each in old]
+    kept = [number for number in numbers if generation_key(number) not in away]
+    needed = {key for catalog in read_all(bucket, kept) for key in needed_objects(catalog)}
+    away += sorted(key for key in old if key.startswith(OBJECTS) and key not in needed)
+    for key in away:
+        bucket.delete(key)
+    check_not_needed(bucket, away)
+    return tuple(away)
+
+
+def read_all(bucket: Bucket, numbers: Iterable[int]) -> Iterator[Catalog]:
+    for number in numbers:
+        if catalog := read_generation(bucket, number):
+            yield catalog
+
+
+def needed_objects(catalog: Catalog) -> Iterator[str]:
+    """All objects of a generation; some of its pages are objects, written once like them."""
+    yield from needed_keys(catalog.entries)
+    yield from (page.key for page in render(catalog) if page.key.startswith(OBJECTS))
+
+
+def needed_keys(entries: Iterable[Entry]) -> Iterator[str]:
+    """What entries refer to."""
+    for entry in entries:
+        yield entry.key
+        if entry.metadata:
+            yield f"{entry.key}.metadata"
+        yield from (object_key(sha256, name) for name, sha256 in entry.evidence.items())
+
+
+def check_not_needed(bucket: Bucket, removed: Iterable[str]) -> None:
+    """A publisher may have taken up an old object, which it found there, while we looked."""
+    gone = set(removed)
+    entries = newest(bucket).entries
+    lost = [each.filename for each in entries if gone.intersection(needed_keys((each,)))]
+    if lost:
+        raise Refused(
+            f"{', '.join(lost)}: published while this was pruning, which took objects of it: "
+            "publish it again"
+        )

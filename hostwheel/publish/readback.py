@@ -1,0 +1,196 @@
+"""Real pip and real uv get a published file from the public URL."""
+
+import hashlib
+import os
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from http.client import HTTPException
+from importlib.util import find_spec
+from pathlib import Path
+from urllib.parse import quote
+from zipfile import ZipFile
+
+from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
+from hostwheel.publish.catalog import Entry
+from hostwheel.publish.links import project_of
+from hostwheel.run import capture
+
+PATIENCE_S = 90.0  # a cache before the bucket may keep a page for INDEX_CACHE
+TIMEOUT_S = 60.0
+POLL_S = 2.0
+KEPT = ("PIP_CERT", "PIP_PROXY", "PIP_CLIENT_CERT", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tools:
+    """How pip and uv are started."""
+
+    pip: tuple[str, ...] = (sys.executable, "-m", "pip")
+    uv: tuple[str, ...] = (sys.executable, "-m", "uv")
+
+
+OURS = Tools()
+
+
+def read_back(
+    url: str, entry: Entry, local: Path, *, tools: Tools = OURS, patience_s: float = PATIENCE_S
+) -> None:
+    """Get `entry` from the bucket at `url` (with a slash at its end); compare it with `local`.
+
+    A wheel is installed by hash, without its dependencies, into fresh environments: by pip and uv,
+    from HTML and JSON, from the bucket's index and its channel, under both spellings of its name.
+    What installers do not see (archives), or choose by machine (variants), is downloaded. Refused
+    with what differed; MachineLacks without uv.
+    """
+    if sha256(local) != entry.sha256:
+        raise BadInput(f"{local} is not the {entry.filename} that was published")
+    check_object(url + quote(entry.key), entry.sha256)
+    if entry.metadata:
+        check_object(f"{url}{quote(entry.key)}.metadata", entry.metadata)
+    if entry.kind != "wheel":
+        return
+    require(tools)
+    for index, spelling in ways(url, entry):
+        wait_until_listed(index, entry, patience_s)
+        for name, argv in (("pip", tools.pip), ("uv", tools.uv)):
+            install_and_compare(Attempt(name, argv, index, spelling), entry, local, tools)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One installer at one index, with one spelling of the project's name."""
+
+    tool: str
+    argv: tuple[str, ...]
+    index: str
+    project: str
+
+
+def ways(url: str, entry: Entry) -> Iterator[tuple[str, str]]:
+    """Index and spelling. A folder has HTML only: no server would say what its JSON is."""
+    written, normal = entry.filename.partition("-")[0], project_of(entry.filename)
+    yield f"{url}simple/", normal
+    yield f"{url}{entry.recipe}/simple/", written
+    if not url.startswith("file:"):
+        yield f"{url}simple-json/", written
+        yield f"{url}{entry.recipe}/simple-json/", normal
+
+
+def require(tools: Tools) -> None:
+    if tools == OURS and find_spec("uv") is None:
+        raise MachineLacks(
+            f"reading back needs uv beside hostwheel: {sys.executable} -m pip install uv"
+        )
+
+
+def check_object(where: str, sha256: str) -> None:
+    """An object itself, by its link."""
+    seen = hashlib.sha256()
+    for block in blocks(where):
+        seen.update(block)
+    if seen.hexdigest() != sha256:
+        raise Refused(
+            f"{where}: sha256 {seen.hexdigest()}, published was {sha256}; `hostwheel fsck` looks"
+            " for more of the kind"
+        )
+
+
+def wait_until_listed(index: str, entry: Entry, patience_s: float) -> None:
+    """Until the project's page has the file. Refused when that takes longer."""
+    page = f"{index}{project_of(entry.filename)}/"
+    where = f"{page}index.html" if page.startswith("file:") else page
+    until = time.monotonic() + patience_s
+    while entry.sha256.encode() not in b"".join(blocks(where)):
+        if time.monotonic() >= until:
+            raise Refused(
+                f"{where} does not list {entry.filename} with sha256 {entry.sha256} after"
+                f" {patience_s:.0f} s: is there a cache before it that keeps pages longer?"
+            )
+        time.sleep(POLL_S)
+
+
+def blocks(where: str) -> Iterator[bytes]:
+    """What a URL gives. Refused when the server says no, MachineLacks when there is none."""
+    try:
+        with urllib.request.urlopen(where, timeout=TIMEOUT_S) as response:
+            while block := response.read(1 << 20):
+                yield block
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise Refused(
+            f"{where}: {error.code} {error.reason}; is that what the bucket's public URL is?"
+        ) from None
+    except (OSError, ValueError, HTTPException) as error:
+        raise MachineLacks(f"{where}: cannot be read: {error}; is it the public URL?") from None
+
+
+def install_and_compare(attempt: Attempt, entry: Entry, local: Path, tools: Tools) -> None:
+    with tempfile.TemporaryDirectory(prefix="hostwheel-readback-") as folder:
+        site = install(attempt, entry, Path(folder), tools)
+        found = next(differences(site, local), None)
+    if found:
+        raise Refused(f"{attempt.tool} installed {entry.filename} from {attempt.index}: {found}")
+
+
+def install(attempt: Attempt, entry: Entry, folder: Path, tools: Tools) -> Path:
+    """Into a fresh environment; return its site-packages."""
+    wanted = folder / "requirements.txt"
+    wanted.write_text(f"{attempt.project}=={entry.version} --hash=sha256:{entry.sha256}\n")
+    env = clean(os.environ)
+    try:
+        capture(
+            (*tools.uv, "venv", "--quiet", "--python", sys.executable, str(folder / "env")), env=env
+        )
+        capture((*command(attempt, folder / "env"), "--requirement", str(wanted)), env=env)
+    except StepFailed as error:
+        raise Refused(
+            f"{attempt.tool} cannot install {entry.filename} from {attempt.index}:\n{error}"
+        ) from None
+    return next((folder / "env" / "lib").glob("python*/site-packages"))
+
+
+def command(attempt: Attempt, env: Path) -> tuple[str, ...]:
+    python = str(env / "bin" / "python")
+    same = ("--require-hashes", "--no-deps", "--quiet", "--no-cache-dir")
+    if attempt.tool == "pip":
+        start = ("--python", python, "install", "--disable-pip-version-check")
+        return (*attempt.argv, *start, *same, "--index-url", attempt.index)
+    start = ("pip", "install", "--python", python)
+    return (*attempt.argv, *start, *same, "--no-config", "--default-index", attempt.index)
+
+
+def clean(ours: Mapping[str, str]) -> dict[str, str]:
+    """The environment `ours` without what would have pip or uv look elsewhere."""
+    env = {
+        name: value
+        for name, value in ours.items()
+        if name in KEPT or not name.startswith(("PIP_", "UV_", "PYTHON"))
+    }
+    return env | {"PIP_CONFIG_FILE": os.devnull, "UV_PYTHON_DOWNLOADS": "never"}
+
+
+def differences(site: Path, local: Path) -> Iterator[str]:
+    """Members of the wheel that were not installed as they are. Those of .data end elsewhere."""
+    with ZipFile(local) as wheel:
+        for info in wheel.infolist():
+            top, _, rest = info.filename.partition("/")
+            if info.is_dir() or top.endswith(".data") or rest == "RECORD":
+                continue
+            installed = site / info.filename
+            if not installed.is_file():
+                yield f"{info.filename} is missing"
+            elif installed.read_bytes() != wheel.read(info):
+                yield f"{info.filename} has other bytes than {local}"
+
+
+def sha256(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise BadInput(f"{path}: {error.strerror}") from None

@@ -1,0 +1,80 @@
+"""Mend what `fsck` found, from what is in the bucket. What has to come from a build is named."""
+
+import hashlib
+import re
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hostwheel.publish.bucket import Bucket
+from hostwheel.publish.catalog import Catalog, Entry
+from hostwheel.publish.entries import read_metadata
+from hostwheel.publish.fsck import Fault, Looked, fsck
+from hostwheel.publish.generations import catalog_page, generation_key, settle
+from hostwheel.publish.objects import Upload, upload
+from hostwheel.publish.page import OBJECT_CACHE
+from hostwheel.publish.prune import OBJECTS
+from hostwheel.publish.variants import variant_of
+from hostwheel.publish.yank import is_copy
+
+INDEX_PAGE = re.compile(r"([\w.-]+/)?simple(-json)?/.*")
+
+
+def repair(bucket: Bucket, looked: Looked) -> Looked:
+    """Mend what can be; return what `fsck` says then, with what could not be.
+
+    Objects with other bytes than their hash says are of no use to anyone, and keep the right ones
+    out: they are removed, and made again where they can be derived.
+    """
+    catalog = looked.catalog
+    if not bucket.exists(key := generation_key(catalog.generation)):
+        bucket.create(catalog_page(catalog, key, OBJECT_CACHE))
+    for fault in looked.faults:
+        if is_useless(fault):
+            bucket.delete(fault.key)
+    for entry in catalog.entries:
+        if any(fault.key.startswith(entry.key) for fault in looked.faults):
+            derive(bucket, catalog, entry)
+    settle(bucket, catalog)
+    return fsck(bucket)
+
+
+def is_useless(fault: Fault) -> bool:
+    """A damaged object, or a page of a recipe or project that is no longer there."""
+    if fault.kind == "damaged":
+        return fault.key.startswith(OBJECTS)
+    return fault.kind == "orphan" and INDEX_PAGE.fullmatch(fault.key) is not None
+
+
+def derive(bucket: Bucket, catalog: Catalog, entry: Entry) -> None:
+    """A copy from its wheel, and METADATA from either, where they are missing."""
+    with TemporaryDirectory(prefix="hostwheel-repair-") as folder:
+        file = fetched(bucket, entry, Path(folder))
+        if file is None and entry.kind == "variant":
+            file = copied(bucket, catalog, entry, Path(folder))
+        if file and entry.metadata:
+            text = read_metadata(file)
+            if hashlib.sha256(text).hexdigest() == entry.metadata:
+                key = f"{entry.key}.metadata"
+                upload(bucket, Upload(key=key, source=text, sha256=entry.metadata))
+
+
+def fetched(bucket: Bucket, entry: Entry, folder: Path) -> Path | None:
+    """The file in `folder`, with its name, if the bucket has it."""
+    content = bucket.read(entry.key)
+    if content is None or hashlib.sha256(content).hexdigest() != entry.sha256:
+        return None
+    file = folder / entry.filename
+    file.write_bytes(content)
+    return file
+
+
+def copied(bucket: Bucket, catalog: Catalog, entry: Entry, folder: Path) -> Path | None:
+    """The variant copy made anew and put up; None where its wheel does not give those bytes."""
+    for wheel in catalog.entries:
+        if wheel.kind == "wheel" and is_copy(entry, wheel):
+            source = fetched(bucket, wheel, folder)
+            made = source and variant_of(source, wheel.needs, folder).file
+            if made and hashlib.sha256(made.read_bytes()).hexdigest() == entry.sha256:
+                upload(bucket, Upload(key=entry.key, source=made, sha256=entry.sha256))
+                return made
+    return None

@@ -1,0 +1,97 @@
+"""Recipe folders as a build, a real audit and the smoke tests leave them, of stand-ins."""
+
+import dataclasses
+import json
+import shutil
+import zipfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from tempfile import mkdtemp
+from typing import Any
+
+from hostwheel.__main__ import main
+from hostwheel.artifact.contents import sha256
+from hostwheel.build.archive import write_archive
+from hostwheel.plan.plan import Plan
+from tests.audits import planned_wheel
+from tests.plans import plan_for, wheel_files
+
+PASSED = {"id": "smoke/test_load.py::test_load", "outcome": "passed", "reason": "", "seconds": 1.0}
+NOT_RUN = {**PASSED, "id": "smoke/test_gpu.py::test_gpu", "outcome": "not run", "reason": "no GPU"}
+
+
+@cache
+def members() -> Mapping[str, bytes]:
+    """What is in a wheel of the AVX2 recipe: a dozen small libraries and programs, compiled."""
+    return wheel_files(plan_for("cpu-avx2"), Path(mkdtemp(prefix="hostwheel-members-")))
+
+
+@cache
+def template() -> Path:
+    """One folder that passes; tests take copies of it."""
+    folder = Path(mkdtemp(prefix="hostwheel-proved-"))
+    return fill(folder / "cpu-avx2", plan_for("cpu-avx2"), members())
+
+
+def proved(folder: Path) -> Path:
+    """out/cpu-avx2 with wheel, archive and evidence that passes."""
+    return shutil.copytree(template(), folder / "out" / "cpu-avx2")
+
+
+def fill(out: Path, plan: Plan, files: Mapping[str, bytes]) -> Path:
+    dist = out / "dist"
+    wheel = planned_wheel(dist, plan, files)
+    with zipfile.ZipFile(wheel) as packed:
+        packed.extractall(out / "unpacked")
+    write_archive(plan, out / "unpacked", dist / plan.archive)
+    shutil.rmtree(out / "unpacked")
+    write_build(out, plan)
+    audit_again(out)
+    write_smoke(out)
+    return out
+
+
+def write_build(out: Path, plan: Plan) -> None:
+    artifacts = [
+        {"name": file.name, "sha256": sha256(file), "bytes": file.stat().st_size}
+        for file in sorted((out / "dist").iterdir())
+    ]
+    said = {"schema": 1, "recipe": plan.recipe, "plan": plan.json(), "plan_hash": plan.hash}
+    write(out / "build.json", {**said, "artifacts": artifacts})
+
+
+def audit_again(out: Path) -> int:
+    """As nox does it: the wheel first."""
+    files = sorted((out / "dist").iterdir(), key=lambda file: file.suffix != ".whl")
+    against = ("--plan", str(out / "build.json"), "--out", str(out))
+    return main(["audit", *map(str, files), *against])
+
+
+def write_smoke(out: Path, checks: Sequence[Mapping[str, Any]] = (PASSED, NOT_RUN)) -> None:
+    build = json.loads((out / "build.json").read_text())
+    outcomes = {check["outcome"] for check in checks}
+    said = {
+        "schema": 1,
+        "recipe": build["recipe"],
+        "artifacts": {each["name"]: each["sha256"] for each in build["artifacts"]},
+        "passed": "passed" in outcomes and "failed" not in outcomes,
+        "checks": list(checks),
+    }
+    write(out / "smoke.json", said)
+
+
+def write(file: Path, content: Mapping[str, Any]) -> None:
+    file.write_text(json.dumps(content))
+
+
+def change(file: Path, **changes: Any) -> None:
+    """Top-level keys of a JSON file."""
+    write(file, {**json.loads(file.read_text()), **changes})
+
+
+def replanned(out: Path, **changes: Any) -> Plan:
+    """The same folder under a changed plan, whose hash holds."""
+    plan = dataclasses.replace(plan_for("cpu-avx2"), **changes)
+    write_build(out, plan)
+    return plan

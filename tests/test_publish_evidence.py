@@ -1,0 +1,384 @@
+"""What is not published: everything without complete, passing evidence for exactly its bytes."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from hostwheel.errors import BadInput, Refused
+from hostwheel.publish import evidence as evidence_module
+from hostwheel.publish.entries import items, needs_of
+from hostwheel.publish.evidence import read_evidence
+from hostwheel.publish.label import label_problems, tag_problems
+from tests.plans import plan_for
+from tests.proved import (
+    NOT_RUN,
+    PASSED,
+    audit_again,
+    change,
+    fill,
+    members,
+    proved,
+    replanned,
+    write_build,
+    write_smoke,
+)
+
+PLAN = plan_for("cpu-avx2")
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return proved(tmp_path)
+
+
+def refusal(out: Path) -> str:
+    with pytest.raises(Refused) as refused:
+        read_evidence(out)
+    return str(refused.value)
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+def report_of(out: Path) -> dict[str, Any]:
+    """The wheel's report."""
+    found: dict[str, Any] = read(out / "audit.json")["reports"][0]
+    return found
+
+
+def rewrite_report(out: Path, **changes: Any) -> None:
+    first, *others = read(out / "audit.json")["reports"]
+    change(out / "audit.json", reports=[{**first, **changes}, *others])
+
+
+def test_what_is_proved_is_taken(out: Path) -> None:
+    evidence = read_evidence(out)
+    assert {each.kind for each in evidence.artifacts} == {"wheel", "archive"}
+    assert evidence.not_run == 1
+
+
+def test_a_folder_without_a_build_is_no_input(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="give the out/RECIPE folder of a build"):
+        read_evidence(tmp_path)
+
+
+# missing
+
+
+@pytest.mark.parametrize(
+    ("name", "command"),
+    [
+        ("audit.json", "hostwheel audit"),
+        ("smoke.json", "hostwheel smoke cpu-avx2"),
+        ("audit.html", "hostwheel audit"),
+        ("audit-2.html", "hostwheel audit"),
+    ],
+)
+def test_missing_evidence_is_refused_and_says_how_to_get_it(
+    out: Path, name: str, command: str
+) -> None:
+    (out / name).unlink()
+    said = refusal(out)
+    assert name in said
+    assert f"run `{command}" in said
+
+
+@pytest.mark.parametrize("name", ["build.json", "audit.json", "smoke.json"])
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', '{"schema": 1}'])
+def test_evidence_of_another_form_is_refused(out: Path, name: str, text: str) -> None:
+    (out / name).write_text(text)
+    assert refusal(out)
+
+
+def test_an_artifact_that_was_not_audited_is_refused(out: Path) -> None:
+    change(out / "audit.json", reports=[report_of(out)])
+    assert f"audit.json says nothing of {PLAN.archive}" in refusal(out)
+
+
+def test_an_artifact_that_is_gone_is_refused(out: Path) -> None:
+    (out / "dist" / PLAN.archive).unlink()
+    assert "was built and is not there" in refusal(out)
+
+
+def test_a_file_that_was_not_built_is_refused(out: Path) -> None:
+    (out / "dist" / "mine-1.0-py3-none-any.whl").write_bytes(b"")
+    assert "mine-1.0-py3-none-any.whl: not in build.json" in refusal(out)
+
+
+# other bytes
+
+
+def test_a_changed_file_is_refused(out: Path) -> None:
+    wheel = out / "dist" / PLAN.wheel
+    wheel.write_bytes(wheel.read_bytes() + b"\0")
+    assert re.search(r"sha256 \w{64}, built was \w{64}", refusal(out))
+
+
+def test_a_build_that_came_after_the_audit_is_refused(out: Path) -> None:
+    wheel = out / "dist" / PLAN.wheel
+    wheel.write_bytes(wheel.read_bytes() + b"\0")
+    write_build(out, PLAN)
+    said = refusal(out)
+    assert f"audit.json is of another {PLAN.wheel}" in said
+
+
+def test_smoke_tests_of_other_bytes_are_refused(out: Path) -> None:
+    change(out / "smoke.json", artifacts={PLAN.wheel: "0" * 64, PLAN.archive: "0" * 64})
+    assert "smoke.json is of other files" in refusal(out)
+
+
+def test_a_changed_plan_is_refused(out: Path) -> None:
+    build = read(out / "build.json")
+    change(out / "build.json", plan={**build["plan"], "features": ["sse3"]})
+    assert "its plan was changed" in refusal(out)
+
+
+def test_a_plan_of_another_engine_is_the_same_plan(out: Path) -> None:
+    build = read(out / "build.json")
+    change(out / "build.json", plan={**build["plan"], "engine": {"name": "docker"}})
+    read_evidence(out)
+
+
+# failing
+
+
+def test_a_refusal_of_the_audit_is_one_here(out: Path) -> None:
+    """A real one: the wheel holds a library that was not planned."""
+    files = {**members(), "llama_cpp/extra.so": members()["llama_cpp/lib/libllama.so"]}
+    again = out.parent / "again" / "cpu-avx2"
+    again.mkdir(parents=True)
+    fill(again, PLAN, files)
+    said = refusal(again)
+    assert re.search(rf"the audit refuses {re.escape(PLAN.wheel)}: [A-Z]+\d+: .* more", said)
+
+
+def test_an_undecided_audit_is_no_proof(out: Path) -> None:
+    rewrite_report(out, verdict="undecided")
+    assert "the audit says undecided" in refusal(out)
+
+
+def test_an_audit_against_a_host_is_not_one_against_the_plan(out: Path) -> None:
+    rewrite_report(out, target="aws-g5")
+    assert "against aws-g5, not plan cpu-avx2" in refusal(out)
+
+
+def test_failed_smoke_tests_are_refused(out: Path) -> None:
+    write_smoke(out, [PASSED, {**PASSED, "outcome": "failed", "id": "smoke/test_gguf.py::test_x"}])
+    assert "1 smoke tests failed, smoke/test_gguf.py::test_x first" in refusal(out)
+
+
+def test_smoke_tests_that_only_say_why_they_cannot_run_here_are_no_proof(out: Path) -> None:
+    """As a machine without the build's CPU features leaves it."""
+    reason = "not run here: this CPU lacks avx512f, which the build is compiled for"
+    write_smoke(out, [{**NOT_RUN, "id": "smoke", "reason": reason}])
+    said = refusal(out)
+    assert f"smoke.json proves nothing, no check ran ({reason})" in said
+    assert "run `hostwheel smoke cpu-avx2` where it can run" in said
+
+
+def test_smoke_tests_that_do_not_say_passed_are_refused(out: Path) -> None:
+    change(out / "smoke.json", passed=False)
+    assert "does not say passed" in refusal(out)
+    change(out / "smoke.json", passed=1)
+    assert "does not say passed" in refusal(out)
+
+
+def test_a_draft_is_refused(out: Path) -> None:
+    replanned(out, draft=True)
+    assert "cpu-avx2 is a draft, for tests only" in refusal(out)
+
+
+def test_all_that_is_wrong_is_told_at_once(out: Path) -> None:
+    (out / "dist" / PLAN.archive).unlink()
+    (out / "dist" / "mine").write_bytes(b"")
+    said = refusal(out)
+    assert said.startswith(f"{out} is not published:\n")
+    assert len(said.splitlines()) == 3
+
+
+# size, name, tag
+
+
+def test_e14_more_than_the_budget_is_refused(out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """E14: files larger than a registry takes. Here the budget is smaller, not the file larger."""
+    size = (out / "dist" / PLAN.wheel).stat().st_size
+    monkeypatch.setattr(evidence_module, "BUDGET_BYTES", size)
+    read_evidence(out)
+    monkeypatch.setattr(evidence_module, "BUDGET_BYTES", size - 1)
+    assert f"{PLAN.wheel}: {size:,} bytes, the budget is {size - 1:,}" in refusal(out)
+
+
+def test_d7_a_tag_that_promises_no_glibc_is_refused(out: Path) -> None:
+    """D7: two builds were both `linux_x86_64`, one of them for musl."""
+    renamed = PLAN.wheel.replace("manylinux_2_35_x86_64", "linux_x86_64")
+    report = {**report_of(out), "artifact": renamed}
+    assert list(tag_problems(PLAN.json(), report)) == [
+        "has the platform tag linux_x86_64, which promises no glibc"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tag", "problem"),
+    [
+        ("manylinux_2_35_x86_64", None),
+        ("manylinux_2_17_x86_64.manylinux2014_x86_64", "promises no glibc"),
+        ("manylinux_2_36_x86_64", "is tagged for glibc 2.36, host x86-64-v3 has 2.35"),
+        ("manylinux_2_2_x86_64", "is tagged for glibc 2.2 and needs 2."),
+    ],
+)
+def test_a_platform_tag_is_one_that_host_and_files_bear_out(
+    out: Path, tag: str, problem: str | None
+) -> None:
+    report = {
+        **report_of(out),
+        "artifact": PLAN.wheel.replace("manylinux_2_35_x86_64", tag),
+    }
+    found = list(tag_problems(PLAN.json(), report))
+    assert bool(found) == bool(problem)
+    assert any((problem or "") in each for each in found) or not problem
+
+
+def test_e16_a_wheel_whose_metadata_has_another_version_is_refused(tmp_path: Path) -> None:
+    """E16: the wrong CUDA stayed in a wheelhouse, for the version did not tell them apart."""
+    info = f"llama_cpp_python-{PLAN.version}.dist-info/METADATA"
+    text = b"Metadata-Version: 2.2\nName: llama_cpp_python\nVersion: 0.3.36\n"
+    out = tmp_path / "cpu-avx2"
+    out.mkdir()
+    fill(out, PLAN, {**members(), info: text})
+    assert "WHL001" in refusal(out)
+    rewrite_report(out, verdict="fits", findings=[])
+    with pytest.raises(Refused, match=r"METADATA has version 0\.3\.36, planned is"):
+        list(items(read_evidence(out), "2026-11-30T12:00:00Z"))
+
+
+# the label
+
+
+def labelled(label: str, report: dict[str, Any]) -> str:
+    plan = {**PLAN.json(), "label": label, "version": f"0.3.36+{label}"}
+    name = f"llama_cpp_python-0.3.36+{label}-py3-none-manylinux_2_35_x86_64.whl"
+    return "\n".join(label_problems(plan, {**report, "artifact": name}))
+
+
+def gpu_report(out: Path, sm: str = "86", kind: str = "cubin", **file: Any) -> dict[str, Any]:
+    report = report_of(out)
+    image = {"kind": kind, "sm": sm, "toolkit": "13.0"}
+    cuda = {**report["files"][0], "images": [image], "needed": ["libcudart.so.13"], **file}
+    return {**report, "files": [*report["files"], cuda]}
+
+
+def test_a_label_that_the_files_bear_out(out: Path) -> None:
+    assert labelled("cpu.avx2", report_of(out)) == ""
+    assert labelled("cu130.sm86.avx2", gpu_report(out)) == ""
+
+
+@pytest.mark.parametrize(
+    ("label", "problem"),
+    [
+        ("cpu.avx512", "holds no avx512f instruction"),
+        ("cpu.avx2.avxvnni", "holds no avx_vnni instruction"),
+        ("cpu.avx", "libggml-cpu.so needs avx2 bmi2 f16c fma"),
+        ("cpu.any", "libggml-cpu.so needs avx"),
+        ("cu130.sm86.avx2", "is labelled sm86 and holds no GPU code"),
+        ("rocm7.gfx90a", "has a label of an unknown form"),
+    ],
+)
+def test_a_label_that_the_instructions_do_not_bear_out_is_refused(
+    out: Path, label: str, problem: str
+) -> None:
+    assert problem in labelled(label, report_of(out))
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"sm": "80"}, "is labelled sm86 and holds cubin sm_80"),
+        ({"kind": "ptx"}, "is labelled sm86 and holds ptx sm_86"),
+        ({"needed": ["libcudart.so.12"]}, "needs libraries of CUDA 12"),
+        (
+            {"images": [{"kind": "cubin", "sm": "86", "toolkit": "12.9"}]},
+            "is labelled CUDA 13.0, and its GPU code is of 12.9",
+        ),
+    ],
+)
+def test_a_label_that_the_gpu_code_does_not_bear_out_is_refused(
+    out: Path, changes: dict[str, Any], problem: str
+) -> None:
+    assert problem in labelled("cu130.sm86.avx2", gpu_report(out, **changes))
+
+
+def test_gpu_code_in_a_cpu_build_is_refused(out: Path) -> None:
+    said = labelled("cpu.avx2", gpu_report(out))
+    assert "is labelled cpu, and" in said
+    assert "needs CUDA's libraries" in said
+
+
+def test_a_variant_file_may_use_what_its_name_says(out: Path) -> None:
+    """cpu-any: a file for each of ggml's CPU variants, and nothing beyond the baseline else."""
+    report = report_of(out)
+    plain = [{**file, "features": {}} for file in report["files"]]
+    haswell = {**plain[0], "name": "llama_cpp/lib/libggml-cpu-haswell.so"}
+    good = {**report, "files": [*plain, {**haswell, "features": {"avx2": 1, "fma": 2}}]}
+    assert labelled("cpu.any", good) == ""
+    bad = {**report, "files": [*plain, {**haswell, "features": {"avx512f": 1}}]}
+    assert "libggml-cpu-haswell.so needs avx512f" in labelled("cpu.any", bad)
+
+
+def test_what_the_audit_dismissed_does_not_count_against_the_label(out: Path) -> None:
+    report = report_of(out)
+    name = report["files"][0]["name"]
+    file = {**report["files"][0], "features": {"avx512f": 3}}
+    bad = {**report, "files": [*report["files"][1:], file]}
+    assert "needs avx512f" in labelled("cpu.avx2", bad)
+    dismissed = {"standing": "dismissed", "file": name, "feature": "avx512f"}
+    assert labelled("cpu.avx2", {**bad, "findings": [dismissed]}) == ""
+
+
+def test_a_file_name_without_the_label_is_refused(out: Path) -> None:
+    report = {**report_of(out), "artifact": "llama_cpp_python-0.3.36-py3-none-any.whl"}
+    assert "version 0.3.36+cpu.avx2 and file name must say so" in "\n".join(
+        label_problems(PLAN.json(), report)
+    )
+
+
+def test_a_plan_with_another_label_than_its_build_is_refused(out: Path) -> None:
+    """All of it, end to end: built as AVX2, said to be AVX-512."""
+    label = "cpu.avx512"
+    wheel = PLAN.wheel.replace("cpu.avx2", label)
+    archive = PLAN.archive.replace("cpu.avx2", label)
+    (out / "dist" / PLAN.wheel).rename(out / "dist" / wheel)
+    (out / "dist" / PLAN.archive).rename(out / "dist" / archive)
+    version = f"0.3.36+{label}"
+    replanned(out, label=label, version=version, wheel=wheel, archive=archive)
+    audit_again(out)
+    write_smoke(out)
+    assert "the audit refuses" in refusal(out)
+    reports = [
+        {**each, "verdict": "fits", "findings": []} for each in read(out / "audit.json")["reports"]
+    ]
+    change(out / "audit.json", reports=reports)
+    assert "is labelled avx512 and holds no avx512f instruction" in refusal(out)
+
+
+# needs
+
+
+def test_a_cuda_build_needs_the_higher_of_both_drivers(out: Path) -> None:
+    plan = plan_for("a10g").json()
+    report = report_of(out)
+    assert needs_of(plan, {**report, "floor": None}).driver == "580.65.06"
+    higher = {**report, "floor": {"driver": "590.44.01", "reason": ""}}
+    assert needs_of(plan, higher).driver == "590.44.01"
+    lower = {**report, "floor": {"driver": "99.1", "reason": ""}}
+    made = needs_of(plan, lower)
+    assert (made.driver, made.cuda, made.architecture) == ("580.65.06", "13.0", "86")
+
+
+def test_files_that_ask_for_no_version_need_the_oldest(out: Path) -> None:
+    report = {**report_of(out), "files": []}
+    made = needs_of(PLAN.json(), report)
+    assert (made.glibc, made.glibcxx) == ("2.2.5", "3.4")
