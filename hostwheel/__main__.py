@@ -37,6 +37,7 @@ from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_pl
 from hostwheel.publish import command as publishing
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
+from hostwheel.user import capture_command, doctor_command, pick_command
 
 EXIT_CODES = """\
 exit status:
@@ -115,6 +116,12 @@ def parser() -> argparse.ArgumentParser:
     add_publishing(commands)
     add_parity(commands)
     add_bump(commands)
+    capture = command(commands, "capture", capture_command.WHAT, capture_command.EXAMPLE)
+    capture_command.add_capture_arguments(capture)
+    pick = command(commands, "pick", pick_command.WHAT, pick_command.EXAMPLE)
+    pick_command.add_pick_arguments(pick)
+    doctor = command(commands, "doctor", doctor_command.WHAT, doctor_command.EXAMPLE)
+    doctor_command.add_doctor_arguments(doctor)
     return top
 
 

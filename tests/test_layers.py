@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
     "publish": {"errors", "run", "facts", "plan", "artifact"},
-    "user": {"errors", "run", "facts", "plan", "artifact", "publish"},
+    "user": {"errors", "run", "facts", "plan", "artifact", "audit", "publish"},
     "__main__": {
         *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),
         *("readout", "smoke", "publish", "user"),

@@ -1,0 +1,58 @@
+"""A bucket's catalog by its address, and where its files are."""
+
+import urllib.error
+import urllib.request
+from pathlib import Path
+from urllib.parse import quote, unquote, urlsplit
+
+from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.plan.files import read_file
+from hostwheel.publish.catalog import Catalog, Entry, read_catalog
+
+CATALOG = "catalog.json"
+LARGEST = 256 << 20  # bytes of a catalog
+SECONDS = 60
+
+
+def bucket(given: str) -> str:
+    """The bucket's address, without a slash at its end: http(s):// or file://; a folder is one.
+
+    BadInput for an address that pip and uv could not read from.
+    """
+    address = given.rstrip("/").removesuffix(f"/{CATALOG}")
+    scheme = urlsplit(address).scheme
+    if scheme in ("http", "https", "file"):
+        return address
+    if "://" not in given:
+        return Path(given.removesuffix(CATALOG) or ".").absolute().as_uri().rstrip("/")
+    raise BadInput(
+        f"{given}: pip cannot read from {scheme}://; give the https:// address of the bucket"
+    )
+
+
+def fetch(address: str) -> Catalog:
+    """The catalog of a bucket. BadInput where there is none, MachineLacks without network."""
+    where = f"{address}/{CATALOG}"
+    parts = urlsplit(where)
+    if parts.scheme == "file":
+        return read_catalog(read_file(Path(unquote(parts.path))), where)
+    return read_catalog(download(where), where)
+
+
+def download(where: str) -> bytes:
+    try:
+        with urllib.request.urlopen(where, timeout=SECONDS) as answer:
+            content: bytes = answer.read(LARGEST + 1)
+    except urllib.error.HTTPError as error:
+        hint = "is it the address that `hostwheel publish` wrote to?"
+        raise BadInput(f"{where}: {error.code} {error.reason}; {hint}") from None
+    except (OSError, ValueError) as error:
+        raise MachineLacks(f"{where} cannot be read: {error}; check network and proxy") from None
+    if len(content) > LARGEST:
+        raise BadInput(f"{where}: more than {LARGEST >> 20} MiB, so it is no catalog")
+    return content
+
+
+def requirement(address: str, entry: Entry) -> str:
+    """For pip and uv: the file itself with its hash, so that no index can offer another."""
+    return f"llama-cpp-python @ {address}/{quote(entry.key)}#sha256={entry.sha256}"

@@ -1,0 +1,46 @@
+"""The Python that a build is installed into, asked without importing anything of it."""
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from hostwheel.errors import BadInput
+from hostwheel.run import capture, echo
+
+ASK = "import json, sys; print(json.dumps([sys.version.split()[0], sys.path[1:]]))"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Python:
+    """`path` are the folders that it imports from, in order, those of the user's included."""
+
+    program: Path
+    version: str
+    path: tuple[Path, ...]
+
+
+def find_python(given: Path | None, env: Mapping[str, str] = os.environ) -> Python:
+    """`given`, or an environment's folder; else the active virtual environment's; else our own."""
+    active = env.get("VIRTUAL_ENV")
+    chosen = given or (Path(active) if active else Path(sys.executable))
+    program = chosen / "bin" / "python" if chosen.is_dir() else chosen
+    if not os.access(program, os.X_OK):
+        raise BadInput(f"{program}: no Python there; give --python an interpreter or environment")
+    version, path = json.loads(capture((str(program), "-c", ASK), cwd=Path("/")))
+    folders = (Path(each) for each in path)
+    return Python(program=program, version=version.rstrip("+"), path=tuple(folders))
+
+
+def pip_argv(python: Python, requirement: str) -> tuple[str, ...]:
+    """Our pip, which installs into an environment that has none."""
+    return (sys.executable, "-m", "pip", "--python", str(python.program), "install", requirement)
+
+
+def install(python: Python, requirement: str) -> None:
+    """StepFailed with pip's words when it fails; pip itself leaves nothing half-installed."""
+    argv = pip_argv(python, requirement)
+    echo(argv)
+    print(capture(argv, env=dict(os.environ)), end="", file=sys.stderr)

@@ -1,0 +1,331 @@
+"""The order of a catalog's builds, the reasons, and what pip and uv make of the answer."""
+
+import http.server
+import json
+import os
+import re
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from hostwheel.__main__ import main
+from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.publish.catalog import Entry
+from hostwheel.user import pick_command
+from hostwheel.user.pick import Picked, pick
+from hostwheel.user.pick_catalog import bucket as address_of
+from hostwheel.user.pick_catalog import fetch, requirement
+from hostwheel.user.pick_python import find_python
+from tests import users
+from tests.users import catalog, entry, gpu, host, needing, reason, recipe, small_wheel
+
+ZEN2 = host("zen2")
+HOSTS = Path(__file__).parents[1] / "recipes" / "hosts"
+UV = (sys.executable, "-m", "uv")
+
+
+def the_pick(*entries: Entry, python: str | None = None) -> Picked:
+    return pick(catalog(*entries), ZEN2, python)
+
+
+def test_of_one_recipe_the_newest_version_is_taken() -> None:
+    """By number: 0.3.9 is older than 0.3.36"""
+    picked = the_pick(*(entry("cpu-avx2", version=each) for each in ("0.3.36", "0.3.9", "0.3.4")))
+    assert picked.best
+    assert picked.best.version.startswith("0.3.36+")
+    assert {each.reason for each in picked.others} == {"fits, but is older than 0.3.36"}
+
+
+def test_fastest_comes_before_newest() -> None:
+    picked = the_pick(entry("cpu-avx2", version="0.3.35"), entry("cpu-sse42", version="0.3.36"))
+    assert recipe(picked) == "cpu-avx2"
+    assert reason(picked, "cpu-sse42") == "fits, but makes no use of avx f16c fma bmi2 avx2"
+
+
+def test_gpu_code_comes_before_cpu_features() -> None:
+    with_gpu = replace(host("zen4"), gpu=gpu("86"))
+    picked = pick(catalog(), with_gpu, None)
+    assert recipe(picked) == "a10g"
+    assert reason(picked, "cpu-avx512") == "fits, but does not use the GPU"
+    assert reason(picked, "a10g-cu12") == "fits, but is for CUDA 12.9, and 13.0 runs here"
+
+
+def test_the_nearest_machine_code_is_taken() -> None:
+    """That of 8.6 runs on 8.9 too."""
+    picked = pick(catalog(), replace(ZEN2, gpu=gpu("89")), None)
+    assert recipe(picked) == "l4"
+    assert reason(picked, "a10g") == "fits, but sm_89 is nearer to the GPU"
+    assert recipe(pick(catalog(entry("a10g")), replace(ZEN2, gpu=gpu("89")), None)) == "a10g"
+    assert recipe(pick(catalog(entry("l4")), replace(ZEN2, gpu=gpu("86")), None)) is None
+
+
+def test_a_withdrawn_build_is_never_taken() -> None:
+    picked = the_pick(
+        entry("cpu-avx2", yanked="miscompiled"), entry("cpu-avx2", version="0.3.35", yanked="")
+    )
+    assert picked.best is None
+    assert [each.reason for each in picked.others] == [
+        "withdrawn: no reason given",
+        "withdrawn: miscompiled",
+    ]
+
+
+def test_a_draft_is_never_taken() -> None:
+    draft = replace(entry("cpu-avx2"), version="0.3.36+cpu.avx2.draft", filename="draft.whl")
+    assert the_pick(draft).best is None
+
+
+def test_archives_and_variants_are_no_choice_for_pip() -> None:
+    made = entry("cpu-avx2")
+    others = (replace(made, kind=kind, filename=kind) for kind in ("archive", "variant"))
+    picked = the_pick(*others)
+    assert (picked.best, picked.others) == (None, ())
+
+
+@pytest.mark.parametrize(
+    ("driver", "fits"), [("580.159.03", False), ("595.45.04", True), ("595.58", True)]
+)
+def test_the_drivers_floor_is_exact(driver: str, fits: bool) -> None:
+    """B11: 580.159 is a 580, and CUDA 13.2 asks for 595.45.04"""
+    newer = needing(entry("a10g"), cuda="13.2", driver="595.45.04")
+    picked = pick(catalog(newer), replace(ZEN2, gpu=gpu("86", driver)), None)
+    assert (picked.best is not None) is fits
+
+
+def test_the_floor_of_cuda_13_is_exact_too() -> None:
+    """B5, B10"""
+    for driver, best in (("580.65.05", None), ("580.65.06", "a10g"), ("550.54.14", None)):
+        assert (
+            recipe(pick(catalog(entry("a10g")), replace(ZEN2, gpu=gpu("86", driver)), None)) == best
+        )
+
+
+def test_glibc_and_libstdcxx_are_compared() -> None:
+    """D1, D4"""
+    old = replace(ZEN2, glibc="2.31", glibcxx="3.4.28")
+    picked = pick(catalog(), old, None)
+    assert picked.best is None
+    assert "needs glibc 2.34, here is 2.31" in reason(picked, "cpu-avx2")
+    assert "needs GLIBCXX_3.4.30 (GCC 12), here is GLIBCXX_3.4.28" in reason(picked, "cpu-avx2")
+
+
+def test_pips_tag_counts_where_it_asks_for_more_than_the_files() -> None:
+    """D1"""
+    picked = pick(catalog(entry("cpu-avx2")), replace(ZEN2, glibc="2.34"), None)
+    assert reason(picked, "cpu-avx2") == "its tag asks for glibc 2.35, here is 2.34"
+
+
+def test_a_musl_wheel_is_no_choice_on_glibc() -> None:
+    """D7"""
+    picked = the_pick(replace(entry("cpu-avx2"), platform_tag="musllinux_1_2_x86_64"))
+    assert reason(picked, "cpu-avx2").startswith("is for musllinux_1_2_x86_64")
+
+
+def test_musl_fits_nothing() -> None:
+    """D7"""
+    picked = pick(catalog(), replace(ZEN2, glibc="2.0"), None)
+    assert picked.best is None
+    assert "the C library here is another (musl" in reason(picked, "cpu-avx2")
+
+
+def test_the_python_counts_where_it_is_known() -> None:
+    made = replace(entry("cpu-avx2"), requires_python=">=3.12")
+    assert (
+        reason(the_pick(made, python="3.11.7"), "cpu-avx2") == "needs Python >=3.12, here is 3.11.7"
+    )
+    assert the_pick(made, python="3.13.0rc1").best
+    assert the_pick(made).best
+
+
+# the bucket
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Path:
+    wheels = [small_wheel(tmp_path, f"{each}+cpu.avx2") for each in ("0.3.35", "0.3.36")]
+    return users.bucket(tmp_path / "a bucket", wheels)
+
+
+@pytest.fixture
+def served(bucket: Path) -> Iterator[str]:
+    handler = partial(Quiet, directory=str(bucket))
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
+    threading.Thread(target=server.serve_forever).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *told: object) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        if "+" in self.path:  # a store such as S3 reads it as a space
+            self.send_error(404)
+        else:
+            super().do_GET()
+
+
+def test_a_folder_a_file_address_and_the_catalog_itself_are_the_same(
+    bucket: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    expected = bucket.as_uri()
+    assert expected.endswith("a%20bucket")
+    monkeypatch.chdir(bucket.parent)
+    given = (str(bucket), f"{bucket}/", "a bucket", expected, f"{expected}/catalog.json")
+    assert {address_of(each) for each in given} == {expected}
+    assert len(fetch(expected).entries) == 2
+
+
+def test_what_pip_cannot_read_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"cannot read from s3://; give the https:// address"):
+        address_of("s3://wheels")
+
+
+def test_no_catalog_is_told(served: str, tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"/nowhere/catalog.json: 404 .*is it the address"):
+        fetch(f"{served}/nowhere")
+    with pytest.raises(BadInput, match=r"no such file|cannot be read"):
+        fetch(tmp_path.as_uri())
+
+
+def test_no_network_is_told() -> None:
+    with pytest.raises(MachineLacks, match=r"cannot be read.*check network and proxy"):
+        fetch("http://127.0.0.1:9")
+
+
+def environment(folder: Path) -> Path:
+    subprocess.run((*UV, "venv", "-q", "-p", sys.executable, folder), check=True)
+    return folder / "bin" / "python"
+
+
+def version_in(python: Path) -> str:
+    code = "import llama_cpp; print(llama_cpp.__version__)"
+    return subprocess.run((python, "-c", code), capture_output=True, text=True).stdout.strip()
+
+
+def quiet_env() -> dict[str, str]:
+    """No index is needed: what is installed needs nothing."""
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PIP_", "UV_"))}
+    return {**env, "PIP_NO_INDEX": "1", "UV_OFFLINE": "0"}
+
+
+@pytest.mark.parametrize("over", ["file", "http"])
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_pip_and_uv_install_what_was_picked(
+    over: str, tool: str, bucket: Path, served: str, tmp_path: Path
+) -> None:
+    """D12: the address is the catalog's; E3: no index can offer anything newer"""
+    address = served if over == "http" else bucket.as_uri()
+    best = pick(fetch(address), ZEN2, None).best
+    assert best
+    wanted = requirement(address, best)
+    python = environment(tmp_path / "env")
+    argv = {
+        "pip": (sys.executable, "-m", "pip", "--python", python, "install", "-q"),
+        "uv": (*UV, "pip", "install", "-q", "-p", python),
+    }[tool]
+    subprocess.run((*argv, wanted), check=True, env=quiet_env())
+    assert version_in(python) == "0.3.36+cpu.avx2"
+
+
+@pytest.mark.parametrize("tool", ["pip", "uv"])
+def test_pip_and_uv_refuse_other_bytes(tool: str, bucket: Path, tmp_path: Path) -> None:
+    address = bucket.as_uri()
+    best = pick(fetch(address), ZEN2, None).best
+    assert best
+    path = bucket / best.key
+    path.write_bytes(path.read_bytes() + b"\0")
+    python = environment(tmp_path / "env")
+    argv = {
+        "pip": (sys.executable, "-m", "pip", "--python", python, "install", "--no-cache-dir"),
+        "uv": (*UV, "pip", "install", "--no-cache", "-p", python),
+    }[tool]
+    done = subprocess.run(
+        (*argv, requirement(address, best)), env=quiet_env(), capture_output=True, text=True
+    )
+    assert done.returncode != 0
+    assert re.search("(?i)hash", done.stderr)
+    assert version_in(python) == ""
+
+
+# the command
+
+
+def test_install_installs(bucket: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = environment(tmp_path / "env")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    argv = ["pick", str(bucket), "--host", "aws-g5", "--python", str(tmp_path / "env"), "--install"]
+    assert main(argv) == 0
+    assert version_in(python) == "0.3.36+cpu.avx2"
+
+
+def test_the_line_that_is_printed_is_one_for_a_shell(
+    bucket: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["pick", str(bucket), "--host", "aws-g5"]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("llama_cpp_python-0.3.36+cpu.avx2-py3-none-manylinux_2_35_x86_64.whl")
+    (line,) = (each for each in said.splitlines() if each.startswith("pip install"))
+    words = subprocess.run(
+        ("sh", "-c", f"printf '%s\\n' {line.removeprefix('pip install')}"),
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    (word,) = words
+    assert re.fullmatch(r"llama-cpp-python @ file:///\S+%2Bcpu\S+\.whl#sha256=[0-9a-f]{64}", word)
+    assert "uv " + line in said
+    assert "fits, but is older than 0.3.36" in said
+    assert "the A10G" not in said
+
+
+def test_json(bucket: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pick", str(bucket), "--host", str(HOSTS / "aws-g5.toml"), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["picked"]["version"] == "0.3.36+cpu.avx2"
+    assert said["host"]["name"] == "aws-g5"
+    assert said["commands"]["uv"].startswith("uv pip install 'llama-cpp-python @ file://")
+    assert said["warning"] == "no build here uses the NVIDIA A10G: this one runs on the CPU"
+    assert [each["recipe"] for each in said["others"]] == ["cpu-avx2"]
+
+
+def test_where_nothing_fits_the_exit_status_is_1(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "catalog.json").write_text(catalog(entry("h100")).json())
+    assert main(["pick", str(tmp_path), "--host", "sandybridge"]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("None of these fits sandybridge")
+    assert "lacks avx2" in said
+    assert "pip install" not in said
+
+
+def test_this_machine_is_captured_without_a_host(
+    bucket: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(pick_command, "this_machine", lambda: users.machine("zen2", users.A10G))
+    assert main(["pick", str(bucket), "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["host"]["gpu"] == {"name": "NVIDIA A10G", "compute": "86", "driver": "580.95.05"}
+
+
+def test_an_unknown_host_is_told(bucket: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["pick", str(bucket), "--host", "aws-g55"]) == 2
+    assert "no host 'aws-g55'; did you mean 'aws-g5'?" in capsys.readouterr().err
+
+
+def test_the_python_is_the_given_the_active_or_our_own(tmp_path: Path) -> None:
+    python = environment(tmp_path / "env")
+    assert find_python(None, {}).program == Path(sys.executable)
+    assert find_python(None, {"VIRTUAL_ENV": str(tmp_path / "env")}).program == python
+    assert find_python(python, {"VIRTUAL_ENV": "/nowhere"}).program == python
+    assert tmp_path / "env" in {each for path in find_python(python).path for each in path.parents}
+    with pytest.raises(BadInput, match="no Python there"):
+        find_python(tmp_path)
