@@ -1,5 +1,6 @@
 """The page for people in a real browser: as it is seen, used and heard."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -119,6 +120,21 @@ def test_with_it_commands_have_the_address(tab: Tab, folder: Path) -> None:
     assert not seen(tab, "URL/")
 
 
+def test_the_address_has_nothing_that_a_shell_would_take(tab: Tab, tmp_path: Path) -> None:
+    odd = tmp_path / "it's a (b) & $c"
+    odd.mkdir()
+    tab.open(written(full(), odd) / "index.html", width=820)
+    tab.ask(UNFOLD)
+    (line,) = {each for each in copied(tab) if "0.3.36+cpu.any" in each and each.startswith("pip")}
+    assert len(shlex.split(line)) == len(line.split())
+    assert shlex.join(shlex.split(line)) == line
+    assert "it%27s%20a%20%28b%29%20%26%20%24c/simple/" in line
+
+
+def copied(tab: Tab) -> list[str]:
+    return list(tab.ask("[...document.querySelectorAll('pre code')].map(each => each.innerText)"))
+
+
 def test_a_version_of_its_own_page_has_the_buckets_address(tab: Tab, tmp_path: Path) -> None:
     written(many(20), tmp_path)
     tab.open(tmp_path / "builds" / "0.3.0.html", width=390)
@@ -153,7 +169,9 @@ def test_the_form_gives_the_command_and_says_why_not_the_others(tab: Tab, folder
     assert said.startswith("✓ a10g AWS EC2 g5")
     assert "also needs GLIBCXX_3.4.30, Python >=3.8" in said
     assert f"pip install --extra-index-url {folder.as_uri()}/simple/ llama-cpp-python==" in said
-    assert "h100 0.3.36+cu130.sm90.avx2: has code for sm_90, which A10G" in said
+    assert (
+        "h100 0.3.36+cu130.sm90.avx2: has code for sm_90, which this GPU (sm_86) cannot run" in said
+    )
     assert "t4 0.3.36+cu130.sm75.avx512.vnni: the CPU here lacks avx512_vnni" in said
     assert "a10g-cu12 0.3.36+cu129.sm86.avx2: withdrawn: llama-server loses" in said
     fill(tab, driver="525.60.13")
@@ -213,7 +231,9 @@ def test_a_screen_reader_hears_what_the_eye_sees(width: int, tab: Tab, folder: P
     assert found["columnheader"][:3] == ["Host", "CPU", "GPU"]
     assert len(found["rowheader"]) == len(RECIPES)
     assert len(found["main"]) == 1
-    assert len(found["status"]) == 2
+    assert found["status"] == [""]  # what it says is in it
+    told = tab.ask("document.querySelector('[role=status]').textContent")
+    assert told == "The fastest that fits: a10g, AWS EC2 g5: NVIDIA A10G, AMD EPYC 7R32"
     assert "Versions" in found["navigation"]
     assert any(each.startswith("Copy: pip install") for each in found["button"])
 

@@ -23,8 +23,15 @@ GPUS = (
     gpu("86", "535.54.03"),
     gpu("86", "470.256.02"),
     gpu("120", "580.65.05"),
+    gpu("86", "580.65"),
 )
-SYSTEMS = (("2.35", "3.4.30"), ("2.31", "3.4.28"), ("2.0", "3.4.19"), ("2.34", "3.4.30"))
+SYSTEMS = (
+    ("2.35", "3.4.30"),
+    ("2.31", "3.4.28"),
+    ("2.0", "3.4.19"),
+    ("2.34", "3.4.30"),
+    ("2.35", "3.4.9"),
+)
 OF_GCC = re.compile(r" \(GCC [\d.]+\)")  # which `pick` says besides
 
 
@@ -42,6 +49,10 @@ def catalogs() -> Mapping[str, Catalog]:
         "another system": Catalog().next((replace(avx2, platform_tag="win_amd64"), a10g)),
         "a tag above its files": Catalog().next((needing(avx2, glibc="2.17"), wheel("cpu-any"))),
         "alike": Catalog().next(alike),
+        "overtaken": Catalog().next(
+            replace(wheel("cpu-avx2", f"0.3.{number}"), recipe=name)
+            for name, number in (("a", 1), ("b", 2), ("a", 3))
+        ),
         "no driver named": Catalog().next((needing(a10g, driver=None), avx2)),
     }
 
@@ -118,6 +129,13 @@ def agrees(tab: Tab, catalog: Catalog, hosts: list[Host], folder: Path) -> None:
         assert {sha256: reasons[sha256] for sha256, _ in others} == dict(others), each
         looked_at = {one.recipe for one in catalog.entries if one.kind == "wheel"}
         assert len(others) + bool(best) >= len(looked_at)
+
+
+def test_a_feature_that_another_implies_need_not_be_listed(tab: Tab, tmp_path: Path) -> None:
+    """archspec's sse3, in a list that has ssse3"""
+    (whole,) = hosts(("zen2",), (None,))[:1]
+    features = tuple(each for each in whole.cpu.features if each != "sse3")
+    agrees(tab, full(), [replace(whole, cpu=replace(whole.cpu, features=features))], tmp_path)
 
 
 def test_of_many_versions_it_is_the_same_too(tab: Tab, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ function lacking(build, features, impliedBy) {
 function* against(build, host, impliedBy) {
   yield* build.never;
   const low = host.glibc !== null && host.glibc !== "2.0" && !isNewer(build.glibc, host.glibc);
-  if (low && build.tagged && isNewer(build.tagged, build.glibc) && isNewer(build.tagged, host.glibc))
+  if (low && build.tagged && isNewer(build.tagged, host.glibc))
     yield `its tag asks for glibc ${build.tagged}, here is ${host.glibc}`;
   if (host.features !== null) {
     const missing = lacking(build, host.features, impliedBy);

@@ -2,7 +2,11 @@
 const page = document.documentElement, byId = id => document.getElementById(id);
 page.classList.add("live");
 
-const address = new URL(page.dataset.root || ".", location.href).href.replace(/[?#].*/, "");
+// The bucket's address, with nothing in it that a shell would take for its own.
+const escaped = character => `%${character.charCodeAt(0).toString(16).toUpperCase()}`;
+
+const {protocol, host, pathname} = new URL(page.dataset.root || ".", location.href);
+const address = `${protocol}//${host}${pathname.replace(/[^\w/.%~-]/g, escaped)}`;
 
 // `make("p", {className: "name"}, "text", element, …)`: text goes in as text.
 function make(kind, properties, ...children) {
@@ -45,7 +49,7 @@ for (const each of document.querySelectorAll("var")) each.replaceWith(address);
 document.querySelectorAll("pre.command").forEach(withCopyButton);
 
 function showResult(form, rules) {
-  const result = byId("result"), host = readForm(form, rules);
+  const result = byId("result"), host = readForm(form);
   if (host === null) {
     result.replaceChildren(make("p", {className: "faint"}, "Choose a CPU, or paste, and the best build is shown here."));
     return;
@@ -53,6 +57,7 @@ function showResult(form, rules) {
   const {best, others} = choose(rules, host);
   result.replaceChildren(best ? chosen(best, host) : none(), why(others, !best));
   result.querySelectorAll("pre.command").forEach(withCopyButton);
+  say(best ? `The fastest that fits: ${best.recipe}, ${best.title}` : "No build here fits this machine.");
 }
 
 function chosen(best, host) {
@@ -83,21 +88,21 @@ const none = () => make("div", {className: "best bad"},
   make("p", {}, make("b", {}, "✗ No build here fits this machine.")));
 
 function why(others, open) {
-  const lines = others.map(({build, reason}) =>
+  const lines = others.sort((one, other) => compareBuilds(other.build, one.build)).map(({build, reason}) =>
     make("li", {}, make("b", {}, build.recipe), ` ${build.version}: ${reason}`));
   const title = open ? "Why" : `Why not the others (${others.length})`;
   return make("details", {open, className: "why"}, make("summary", {}, title), make("ul", {}, ...lines));
 }
 
 // The host as the form has it; null while the CPU is not chosen.
-function readForm({elements}, {kernelNames}) {
+function readForm({elements}) {
   const written = id => byId(id).validity.valid && byId(id).value.trim() || null;
   const {cpu, gpu} = elements;
   if (cpu.value === "?") return null;
   const card = gpu.selectedOptions[0];
   return {
     features: cpu.value.split(" "),
-    gpu: gpu.value ? {name: card.text, compute: gpu.value, driver: written("driver")} : null,
+    gpu: gpu.value ? {name: card.dataset.pasted ?? "this GPU", compute: gpu.value, driver: written("driver")} : null,
     glibc: written("glibc"),
     glibcxx: written("glibcxx"),
   };
@@ -116,7 +121,7 @@ function fillForm({elements}, pasted) {
 function pastedOption(select, value, words) {
   select.querySelector("[data-pasted]")?.remove();
   const option = make("option", {value}, words);
-  option.dataset.pasted = "";
+  option.dataset.pasted = words;
   select.append(option);
   option.selected = true;
 }
