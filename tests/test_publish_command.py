@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 from hostwheel.__main__ import main
+from hostwheel.artifact.contents import sha256
 from hostwheel.publish import command
 from hostwheel.publish.bucket import Bucket
+from hostwheel.publish.catalog import Entry
 from tests.plans import plan_for
 from tests.proved import proved
 from tests.stores import Memory, Overwriting, aws_environment, folder, s3_bucket
@@ -85,6 +87,24 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
     assert files(where) == set()
     main(["publish", str(out), "--to", str(where)])
     assert files(where) == would
+
+
+def test_what_was_built_is_read_back_from_the_public_address(
+    out: Path, where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pip and uv: tests/test_readback.py has them."""
+    asked = []
+
+    def read_back(url: str, entry: Entry, local: Path) -> None:
+        asked.append((url, entry.filename, sha256(local) == entry.sha256))
+
+    monkeypatch.setattr(command, "read_back", read_back)
+    argv = ["publish", str(out), "--to", str(where), "--read-back", "https://wheels.example/llama"]
+    assert main([*argv, "--dry-run"]) == 0
+    assert asked == []
+    assert main(argv) == 0
+    names = (PLAN.archive, PLAN.wheel)
+    assert asked == [("https://wheels.example/llama/", name, True) for name in names]
 
 
 def test_what_is_refused_writes_nothing_not_even_the_folder(

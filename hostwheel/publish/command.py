@@ -20,6 +20,7 @@ from hostwheel.publish.fsck import Fault, Looked, fsck
 from hostwheel.publish.objects import Advance
 from hostwheel.publish.prune import prune
 from hostwheel.publish.publish import Published, publish
+from hostwheel.publish.readback import read_back
 from hostwheel.publish.repair import repair
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
@@ -35,6 +36,8 @@ def add_publish_arguments(made: argparse.ArgumentParser) -> None:
     made.add_argument("--to", metavar="URL", default=DEFAULT, help=f"{URL}; default: {DEFAULT}")
     add_writing(made)
     made.add_argument("--dry-run", action="store_true", help="only print what would be written")
+    back_help = "the bucket's public address: real pip and uv then install from there, by hash"
+    made.add_argument("--read-back", metavar="URL", help=back_help)
     made.set_defaults(run=run_publish)
 
 
@@ -98,7 +101,17 @@ def run_publish(arguments: argparse.Namespace) -> int:
         print(json.dumps(published_json(done, bucket, journal), indent=1))
     else:
         print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
+    if arguments.read_back and not arguments.dry_run:
+        read_all_back(arguments.read_back, done, arguments.out / "dist")
     return 0
+
+
+def read_all_back(url: str, done: Published, dist: Path) -> None:
+    """What was built; the copies of wheels lie nowhere here."""
+    for entry in done.entries:
+        if entry.kind != "variant":
+            read_back(url.rstrip("/") + "/", entry, dist / entry.filename)
+            print(f"read back {entry.filename}", file=sys.stderr, flush=True)
 
 
 def run_yank(arguments: argparse.Namespace) -> int:
