@@ -29,7 +29,7 @@ from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence, read_evidence
-from hostwheel.publish.generations import catalog_page, generation_key, settle
+from hostwheel.publish.generations import generation_page, settle
 from hostwheel.publish.index import render
 from hostwheel.publish.page import Page
 from hostwheel.publish.publish import publish
@@ -102,7 +102,7 @@ def one_more(evidence: Evidence, catalog: Catalog) -> dict[str, object]:
         with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
             bucket = Counting(new_bucket(folder))
             check_create_only(bucket)
-            bucket.create(catalog_page(catalog, generation_key(catalog.generation), ""))
+            bucket.create(generation_page(catalog))
             settle(bucket, catalog)
             bucket.counts.clear()
             taken.append(seconds(partial(whole_publish, evidence, bucket)))
