@@ -25,10 +25,11 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     out: they are removed, and made again where they can be derived.
     """
     catalog = looked.catalog
-    bucket.create(generation_page(catalog))  # where it was deleted by hand
+    newest = generation_page(catalog)
     for fault in looked.faults:
-        if is_useless(fault):
+        if is_useless(fault) or (fault.kind, fault.key) == ("damaged", newest.key):
             bucket.delete(fault.key)
+    bucket.create(newest)
     for entry in catalog.entries:
         if any(fault.key.startswith(entry.key) for fault in looked.faults):
             derive(bucket, catalog, entry)
