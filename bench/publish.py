@@ -169,6 +169,7 @@ def measured(out: Path) -> dict[str, object]:
             "cpu": Cpu().brand,
             "cores": len(os.sched_getaffinity(0)),
             "system": platform.platform(),
+            "load before": round(os.getloadavg()[0], 1),
             "wheels": WHEELS,
             "recipes": RECIPES,
             "runs": RUNS,
@@ -179,8 +180,8 @@ def measured(out: Path) -> dict[str, object]:
             },
             "one more": one_more(evidence, catalog),
             "others, seconds": {
-                OTHERS["dumb-pypi"]: median(dumb_pypi(catalog.entries, folder)),
-                OTHERS["simple503"]: median(simple503(catalog.entries, folder)),
+                OTHERS["dumb-pypi"]: round(seconds(dumb_pypi(catalog.entries, folder)), 1),
+                OTHERS["simple503"]: round(seconds(simple503(catalog.entries, folder)), 1),
             },
         }
 
