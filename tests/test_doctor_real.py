@@ -143,6 +143,9 @@ def test_a_damaged_account_of_itself_is_told(
     (packages(env) / "llama_cpp" / "hostwheel" / "build-info.json").write_text("{")
     assert main(["doctor", "--python", str(env)]) == 2
     assert "build-info.json: is not JSON" in capsys.readouterr().err
+    (packages(env) / "llama_cpp" / "hostwheel" / "build-info.json").write_text('{"schema": 2}')
+    assert main(["doctor", "--python", str(env)]) == 2
+    assert "has schema 2, this hostwheel reads 1: use a newer one" in capsys.readouterr().err
 
 
 def installed(env: Path, host: Host = G5_HOST) -> Build:
@@ -242,8 +245,10 @@ def test_openmp_runtimes_of_packages_are_found(env: Path) -> None:
     for name in names:
         (here / name).parent.mkdir(parents=True, exist_ok=True)
         (here / name).touch()
-    found = {path.name for path in read_site([here], {}).openmp}
-    assert found == {*("libgomp-a34b3233.so.1", "libgomp-d22c30c5.so.1.0.0", "libiomp5.so")}
+    (here / "torch" / "lib" / "libgomp.so.1").symlink_to("libgomp-a34b3233.so.1")
+    found = [path.name for path in read_site([here], {}).openmp]
+    assert len(found) == 3
+    assert set(found) == {*("libgomp-a34b3233.so.1", "libgomp-d22c30c5.so.1.0.0", "libiomp5.so")}
 
 
 @pytest.mark.parametrize(

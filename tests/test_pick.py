@@ -18,6 +18,7 @@ from hostwheel.__main__ import main
 from hostwheel.errors import BadInput, MachineLacks
 from hostwheel.publish.catalog import Entry
 from hostwheel.user import pick_command
+from hostwheel.user.capture_text import host_file
 from hostwheel.user.pick import Picked, pick
 from hostwheel.user.pick_catalog import bucket as address_of
 from hostwheel.user.pick_catalog import fetch, requirement
@@ -314,6 +315,17 @@ def test_this_machine_is_captured_without_a_host(
     assert main(["pick", str(bucket), "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["host"]["gpu"] == {"name": "NVIDIA A10G", "compute": "86", "driver": "580.95.05"}
+
+
+def test_a_captured_host_file_is_picked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "catalog.json").write_text(catalog().json())
+    file = tmp_path / "host.toml"
+    for made, best in ((users.machine("zen2", users.A10G), "a10g"), (users.machine("k10"), "cpu-")):
+        file.write_text(host_file(made, "captured"))
+        assert main(["pick", str(tmp_path), "--host", str(file), "--json"]) == 0
+        assert json.loads(capsys.readouterr().out)["picked"]["recipe"].startswith(best)
 
 
 def test_an_unknown_host_is_told(bucket: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from hostwheel.errors import MachineLacks
@@ -38,7 +39,8 @@ def write_pyz(path: Path) -> None:
         fresh.chmod(0o755)
         fresh.replace(path)
     except OSError as error:
-        fresh.unlink(missing_ok=True)
+        with suppress(OSError):
+            fresh.unlink()
         raise MachineLacks(f"cannot write {path}: {error.strerror}; name another") from None
 
 

@@ -56,10 +56,9 @@ def wheel_tag(case: Case) -> Iterator[Finding]:
 
 def runs_here(platform: str, machine: Machine) -> bool:
     """The glibc in a manylinux tag is compared later, with what the files really ask for."""
-    kinds = ("any", "linux_x86_64") if machine.glibc is None else ("any", "linux_x86_64", "manyl")
-    musl = machine.glibc is None and platform.startswith("musllinux")
-    linux = platform.startswith(kinds) or musl
-    return linux and (platform == "any" or platform.endswith("x86_64"))
+    own = "musllinux" if machine.glibc is None else "manylinux"
+    linux = platform.startswith((own, "linux_")) and platform.endswith("x86_64")
+    return linux or platform == "any"
 
 
 def own_platform(machine: Machine) -> str:

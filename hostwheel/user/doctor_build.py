@@ -24,6 +24,7 @@ from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located
 from hostwheel.user.findings import machine_code
 
 BUILD_INFO = "hostwheel/build-info.json"  # in the package llama_cpp of our wheels
+SCHEMA = 1
 WHEEL_INFO = f"llama_cpp/{BUILD_INFO}"
 
 
@@ -134,9 +135,12 @@ class Judged:
 def read_info(file: Path) -> Mapping[str, Any]:
     try:
         info: Mapping[str, Any] = json.loads(file.read_text(encoding="utf-8"))
-        return info
     except ValueError as error:
         raise BadInput(f"{file}: is not JSON ({error}); install the wheel again") from None
+    if info.get("schema") != SCHEMA:
+        found = f"has schema {info.get('schema')}, this hostwheel reads {SCHEMA}"
+        raise BadInput(f"{file}: {found}: use a newer one")
+    return info
 
 
 def of_info(info: Mapping[str, Any]) -> Judged:

@@ -47,7 +47,7 @@ def pick(catalog: Catalog, host: Host, python: str | None) -> Picked:
     others = tuple(
         Passed(entry=entry, reason=reasons[entry.filename] or behind(entry, best))
         for entry in sorted(wheels, key=lambda each: (each.recipe, each.filename))
-        if (best and entry is not best) or not best
+        if entry is not best
     )
     return Picked(best=best, others=others, warning=warning(best, host))
 

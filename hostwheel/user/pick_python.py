@@ -10,7 +10,7 @@ from pathlib import Path
 from hostwheel.errors import BadInput
 from hostwheel.run import capture, echo
 
-ASK = "import json, sys; print(json.dumps([sys.version.split()[0], sys.path[1:]]))"
+ASK = "import json, sys; print(json.dumps([sys.version.split()[0], sys.path]))"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,7 +30,7 @@ def find_python(given: Path | None, env: Mapping[str, str] = os.environ) -> Pyth
     if not os.access(program, os.X_OK):
         raise BadInput(f"{program}: no Python there; give --python an interpreter or environment")
     version, path = json.loads(capture((str(program), "-c", ASK), cwd=Path("/")))
-    folders = (Path(each) for each in path)
+    folders = (Path(each) for each in path if each)  # "" is the working directory
     return Python(program=program, version=version.rstrip("+"), path=tuple(folders))
 
 
