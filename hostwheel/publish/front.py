@@ -91,8 +91,8 @@ def summary(here: Sequence[Release], elsewhere: Sequence[Release]) -> str:
     return (
         f"{several(len(newest.builds), 'build')} of {shown(newest.version)}"
         f"{more if others else ''}. Each was compiled for the CPU and GPU of one named host."
-        " Before it was published, every instruction of it was read and its smoke tests were run:"
-        " the evidence is beside it."
+        " Before it was published, every instruction of it was read, and its smoke tests passed or"
+        " say why they could not be run: the evidence is beside it."
     )
 
 
