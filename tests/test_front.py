@@ -157,11 +157,11 @@ def test_fast_means_what_it_means_for_pick(recipe: str) -> None:
 
 
 def test_ten_thousand_builds_take_a_second() -> None:
-    """Two are allowed for, since other tests run beside this one; bytes do not depend on them."""
+    """Five are allowed for, on a machine that has other work; what is quadratic takes minutes."""
     catalog = many(834)
     assert len(catalog.entries) > 10_000
     begun = time.process_time()
     made = pages(catalog)
-    assert time.process_time() - begun < 2
+    assert time.process_time() - begun < 5
     assert len(made[KEY]) < 500_000
     assert max(map(len, made.values())) == len(made[KEY])
