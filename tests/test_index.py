@@ -12,6 +12,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 import pytest
 
 from hostwheel.publish.catalog import Catalog, Entry, object_key
+from hostwheel.publish.front import KEY as FRONT
 from hostwheel.publish.index import render
 from hostwheel.publish.page import HTML, INDEX_CACHE, JSON, OBJECT_CACHE, Page
 from tests.buckets import TAG, UPLOADED, needs
@@ -75,9 +76,10 @@ ANY_COPY = copy_of(entry("0.3.36+cpu.any", "cpu-any"), "null")
 
 
 def pages(*entries: Entry) -> dict[str, Page]:
+    """Of the index: the page for people has tests of its own."""
     made = render(Catalog().next(entries))
     assert len({page.key for page in made}) == len(made)
-    return {page.key: page for page in made}
+    return {page.key: page for page in made if page.key != FRONT}
 
 
 class Anchors(HTMLParser):

@@ -18,7 +18,7 @@ MAY_IMPORT = {
     "bump": {"errors", "run", "facts", "plan", "build"},
     "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
-    "publish": {"errors", "run", "facts", "plan", "artifact"},
+    "publish": {"errors", "run", "facts", "plan", "artifact", "audit"},
     "user": {"errors", "run", "facts", "plan", "artifact", "audit", "publish"},
     "__main__": {
         *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),

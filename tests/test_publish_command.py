@@ -1,7 +1,9 @@
 """`hostwheel publish` and its relatives as a user has them: what is printed, and exit status."""
 
+import io
 import json
 import os
+import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -9,8 +11,10 @@ from typing import Any
 import pytest
 
 from hostwheel.__main__ import main
+from hostwheel.artifact.contents import sha256
 from hostwheel.publish import command
 from hostwheel.publish.bucket import Bucket
+from hostwheel.publish.catalog import Entry
 from tests.plans import plan_for
 from tests.proved import proved
 from tests.stores import Memory, Overwriting, aws_environment, folder, s3_bucket
@@ -45,8 +49,7 @@ def test_publish_says_what_it_did(
 ) -> None:
     code, text, lines = said(capsys, "publish", out, "--to", where)
     assert code == 0
-    assert f"{PLAN.wheel}  " in text
-    assert "  new\n" in text
+    assert re.search(rf"^new +[\d.]+ kB  {re.escape(PLAN.wheel)}$", text, re.MULTILINE)
     assert f"generation 1 of {where.as_uri()}: 12 objects and 10 pages written" in text
     assert "smoke tests that could not be run where it was built: 1" in text
     assert "created catalog/00000001.json (" in lines
@@ -85,6 +88,24 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
     assert files(where) == set()
     main(["publish", str(out), "--to", str(where)])
     assert files(where) == would
+
+
+def test_what_was_built_is_read_back_from_the_public_address(
+    out: Path, where: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By pip and uv: tests/test_readback.py has them."""
+    asked = []
+
+    def read_back(url: str, entry: Entry, local: Path) -> None:
+        asked.append((url, entry.filename, sha256(local) == entry.sha256))
+
+    monkeypatch.setattr(command, "read_back", read_back)
+    argv = ["publish", str(out), "--to", str(where), "--read-back", "https://wheels.example/llama"]
+    assert main([*argv, "--dry-run"]) == 0
+    assert asked == []
+    assert main(argv) == 0
+    names = (PLAN.archive, PLAN.wheel)
+    assert asked == [("https://wheels.example/llama/", name, True) for name in names]
 
 
 def test_what_is_refused_writes_nothing_not_even_the_folder(
@@ -167,7 +188,7 @@ def test_fsck_says_what_is_wrong_and_mends_it(
     code, text, _ = said(capsys, "fsck", where)
     assert code == 1
     assert "stale: simple/index.html: is not what the catalog gives" in text
-    assert "--repair` mends what can be made" in text
+    assert "--repair mends what can be made" in text
     code, text, _ = said(capsys, "fsck", where, "--json")
     (fault,) = json.loads(text)["faults"]
     assert (code, fault["kind"], fault["key"]) == (1, "stale", "simple/index.html")
@@ -175,6 +196,16 @@ def test_fsck_says_what_is_wrong_and_mends_it(
     assert code == 0
     assert "all well" in text
     assert lines.startswith("wrote simple/index.html (")
+
+
+def test_on_a_terminal_hashes_are_shortened() -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    key = f"objects/00/{'0' * 64}/x.whl"
+    assert command.shown(key, Terminal()) == "objects/00/000000000000…/x.whl"
+    assert command.shown(key, io.StringIO()) == key
 
 
 def test_fsck_names_what_it_cannot_mend(

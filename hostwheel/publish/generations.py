@@ -6,7 +6,7 @@ is derived. So two publishers lose nothing: one creates generation 8, the other 
 there, adds its own files to it, and creates 9.
 """
 
-import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
@@ -19,6 +19,7 @@ from hostwheel.publish.page import INDEX_CACHE, OBJECT_CACHE, Page
 
 HINT = "catalog.json"
 FOLDER = "catalog/"
+BEGINNING = re.compile(rb'\{"schema": \d+, "generation": (\d+),')
 READERS = 8  # pages read at once
 
 Change: TypeAlias = Callable[[Catalog], Sequence[Entry]]
@@ -53,10 +54,9 @@ def newest(bucket: Bucket) -> Catalog:
 
 
 def hinted(text: bytes | None) -> int | None:
-    try:
-        return int(json.loads(text or b"")["generation"])
-    except (ValueError, KeyError, TypeError):
-        return None
+    """The generation that a catalog says it is, if it was written by us; the rest is not read."""
+    match = BEGINNING.match(text or b"")
+    return int(match[1]) if match else None
 
 
 def copied(text: bytes | None) -> Catalog | None:
@@ -89,15 +89,17 @@ def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
     """Make the generation after `catalog` by `change`; where another was first, after that one."""
     while entries := change(catalog):
         following = catalog.next(entries)
-        key = generation_key(following.generation)
-        if bucket.create(catalog_page(following, key, OBJECT_CACHE)):
+        if bucket.create(generation_page(following)):
             return following
         catalog = read_generation(bucket, following.generation) or newest(bucket)
     return catalog
 
 
-def catalog_page(catalog: Catalog, key: str, cache: str) -> Page:
-    body = catalog.json().encode()
+def generation_page(catalog: Catalog) -> Page:
+    return catalog_page(generation_key(catalog.generation), catalog.json().encode(), OBJECT_CACHE)
+
+
+def catalog_page(key: str, body: bytes, cache: str) -> Page:
     return Page(key=key, body=body, content_type="application/json", cache_control=cache)
 
 
@@ -109,15 +111,17 @@ def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
     """
     while True:
         write_changed(bucket, derived(bucket, catalog))
-        if not bucket.exists(generation_key(catalog.generation + 1)):
+        following = catalog.generation + 1
+        if not bucket.exists(generation_key(following)):
             return catalog
-        catalog = newest(bucket)
+        catalog = newest_from(bucket, following) or newest(bucket)
 
 
 def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
     """All pages that this bucket can hold, each after what it links to, and `catalog.json`."""
     pages = (page for page in render(catalog) if bucket.slashes or not page.key.endswith("/"))
-    return (*pages, catalog_page(catalog, HINT, INDEX_CACHE))
+    stored = bucket.read(generation_key(catalog.generation))  # faster than to write it anew
+    return (*pages, catalog_page(HINT, stored or catalog.json().encode(), INDEX_CACHE))
 
 
 def write_changed(bucket: Bucket, pages: Sequence[Page]) -> None:

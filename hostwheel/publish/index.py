@@ -11,6 +11,7 @@ relative, and the same from both keys.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from hostwheel.publish.catalog import Catalog, Entry
+from hostwheel.publish.front import front
 from hostwheel.publish.index_html import list_html, project_html
 from hostwheel.publish.index_json import list_json, project_json
 from hostwheel.publish.links import Link, link, project_of
@@ -28,6 +29,7 @@ def render(catalog: Catalog) -> tuple[Page, ...]:
         channels[entry.recipe].append(entry)
     prefixes = {"": entries, **{f"{recipe}/": channels[recipe] for recipe in sorted(channels)}}
     pages = [page for prefix, some in prefixes.items() for page in index_pages(prefix, some)]
+    pages += front(catalog)
     return tuple({page.key: page for page in pages}.values())
 
 
