@@ -6,7 +6,7 @@ from functools import lru_cache
 from html import escape
 
 from hostwheel.audit.markup import amount, shown
-from hostwheel.publish.catalog import Entry, Needs, object_key
+from hostwheel.publish.catalog import Entry, Needs
 from hostwheel.publish.front_builds import Build, Release, anchor, cpu_label
 from hostwheel.publish.links import project_of, relative
 
@@ -83,7 +83,7 @@ def evidence(entry: Entry, depth: int) -> Iterator[str]:
     others = {name: name for name in entry.evidence if name not in EVIDENCE}
     for name, words in {**EVIDENCE, **others}.items():
         if words and name in entry.evidence:
-            yield link(relative(object_key(entry.evidence[name], name), depth), words)
+            yield link(relative(entry.evidence[name], name, depth), words)
 
 
 def link(path: str, words: str) -> str:
@@ -92,7 +92,7 @@ def link(path: str, words: str) -> str:
 
 
 def more(build: Build, depth: int) -> Iterator[str]:
-    entry, path = build.entry, relative(build.entry.key, 0)
+    entry, path = build.entry, relative(build.entry.sha256, build.entry.filename, 0)
     if can_install(entry):
         yield from commands(entry, path)
     yield f"<dl>{fact('Version', text(entry.version))}"
@@ -105,7 +105,7 @@ def more(build: Build, depth: int) -> Iterator[str]:
     for each in build.archives:
         own = replace(each, evidence=dict(each.evidence.items() - entry.evidence.items()))
         proof = ", ".join(evidence(own, depth))
-        yield fact("Archive", file(each, relative(each.key, depth), proof))
+        yield fact("Archive", file(each, relative(each.sha256, each.filename, depth), proof))
     yield "</dl>"
 
 
