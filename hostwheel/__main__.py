@@ -37,6 +37,7 @@ from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_pl
 from hostwheel.publish import command as publishing
 from hostwheel.run import forget_closed_terminal
 from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
+from hostwheel.user import verify_command as verifying
 
 EXIT_CODES = """\
 exit status:
@@ -113,6 +114,8 @@ def parser() -> argparse.ArgumentParser:
     add_audit(commands)
     add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
     add_publishing(commands)
+    verify = command(commands, "verify", verifying.WHAT, verifying.EXAMPLE)
+    verifying.add_verify_arguments(verify)
     add_parity(commands)
     add_bump(commands)
     return top

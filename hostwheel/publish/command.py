@@ -103,7 +103,9 @@ def run_publish(arguments: argparse.Namespace) -> int:
         print(json.dumps({**said, "key": signing and signing.fingerprint}, indent=1))
     else:
         print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
-        print(f"signed with {signing}" if signing else "not signed: --key FILE signs with an SSH key")
+        print(
+            f"signed with {signing}" if signing else "not signed: --key FILE signs with an SSH key"
+        )
     return 0
 
 

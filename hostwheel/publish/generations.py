@@ -116,7 +116,7 @@ def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
 
 
 def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
-    """All pages that this bucket can hold, each after what it links to; SHA256SUMS; `catalog.json`."""
+    """All pages that this bucket can hold, each after what it links to; `catalog.json` is last."""
     pages = (page for page in render(catalog) if bucket.slashes or not page.key.endswith("/"))
     return (*pages, sums_page(catalog), catalog_page(catalog, HINT, INDEX_CACHE))
 

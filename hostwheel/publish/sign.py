@@ -37,7 +37,9 @@ Hashes = Mapping[str, str]
 """File name → sha256."""
 
 
-def with_statements(items: Sequence[Item], build: Mapping[str, object], key: Path) -> Iterator[Item]:
+def with_statements(
+    items: Sequence[Item], build: Mapping[str, object], key: Path
+) -> Iterator[Item]:
     """Each item with a statement among its evidence. A wheel and its copy have one together."""
     together: dict[tuple[tuple[str, str], ...], list[Item]] = {}
     for item in items:
@@ -106,9 +108,7 @@ def sign_sums(bucket: Bucket, key: Path, known: Hashes) -> None:
 
 
 def signature_page(signature: bytes) -> Page:
-    return Page(
-        key=SIGNATURE, body=signature, content_type="text/plain", cache_control=INDEX_CACHE
-    )
+    return Page(key=SIGNATURE, body=signature, content_type="text/plain", cache_control=INDEX_CACHE)
 
 
 def check_known(bucket: Bucket, lines: Hashes, known: Hashes, key: Key) -> None:

@@ -6,7 +6,7 @@ purpose from being taken for another.
 
 import re
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -119,6 +119,9 @@ def principal(data: bytes, signature: bytes, namespace: str, signers: Signers) -
     revoked = ("-r", str(signers.revoked)) if signers.revoked else ()
     how = ("-Y", "verify", "-n", namespace, "-I", name, *allowed, *revoked)
     answer = asked(data, signature, *how)
+    if not answer.well and revoked:
+        principal(data, signature, namespace, replace(signers, revoked=None))
+        raise Refused(f"key of {name}: revoked in {signers.revoked}")
     if not answer.well:
         raise Refused(f"key of {name}: {answer.complaint}")
     return name

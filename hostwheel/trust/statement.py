@@ -128,18 +128,17 @@ def media_type(name: str) -> str:
 
 def sbom_hashes(contents: Contents) -> Mapping[str, str]:
     """Name → sha256 of the SBOM in an unpacked wheel or archive; empty where there is none."""
-    found = (each for each in contents.members if each.name.rpartition("/")[2] == SBOM)
-    return {SBOM: each.sha256 for each in found}
+    named = {each.name.rpartition("/")[2]: each.sha256 for each in contents.members}
+    return {SBOM: named[SBOM]} if SBOM in named else {}
 
 
 def read_statement(payload: bytes) -> Statement:
     """Refused for what is no statement of ours."""
     try:
         content = json.loads(payload)
-        kinds = (content["_type"], content["predicateType"])
         predicate = content["predicate"]
         defined = predicate["buildDefinition"]
-        kinds += (defined["buildType"],)
+        kinds = (content["_type"], content["predicateType"], defined["buildType"])
         if kinds != (TYPE, PREDICATE, BUILD_TYPE):
             raise Refused(f"is of the kind {' '.join(map(str, kinds))}, expected {BUILD_TYPE}")
         return Statement(

@@ -16,12 +16,14 @@ def sums(hashes: Mapping[str, str]) -> bytes:
 
 
 def read_sums(text: bytes) -> Mapping[str, str]:
-    """File name → sha256. Refused for a line of another form, and for a name that is there twice."""
+    """File name → sha256. Refused for a line of another form, and for a name that comes twice."""
     found: dict[str, str] = {}
     for number, line in enumerate(text.decode(errors="replace").splitlines(), 1):
         match = LINE.fullmatch(line)
         if match is None or match["name"] in found:
-            wrong = "has another form than `sha256sum` writes" if match is None else "is there twice"
+            wrong = (
+                "has another form than `sha256sum` writes" if match is None else "is there twice"
+            )
             raise Refused(f"line {number} {wrong}: {line:.100}")
         found[match["name"]] = match["sha256"]
     return found
