@@ -20,16 +20,7 @@ from hostwheel.publish.generations import newest
 from hostwheel.publish.objects import Upload
 from hostwheel.publish.page import INDEX_CACHE, Page
 from hostwheel.trust.dsse import read_envelope, seal
-from hostwheel.trust.ssh import (
-    STATEMENT_NAMESPACE,
-    SUMS_NAMESPACE,
-    Key,
-    Signers,
-    check,
-    read_key,
-    sign,
-    signer,
-)
+from hostwheel.trust.ssh import SUMS_NAMESPACE, Key, Seal, check, read_key, sign
 from hostwheel.trust.statement import NAME, read_statement, sbom_hashes, statement
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 
@@ -80,7 +71,7 @@ def vouched(bucket: Bucket, catalog: Catalog, key: Path | None) -> Hashes:
             " nobody can tell any more who published what"
         )
     try:
-        found = check(text, signature, SUMS_NAMESPACE)
+        found = check(Seal(data=text, signature=signature, namespace=SUMS_NAMESPACE))
     except Refused:
         return {}  # a publisher was stopped between the two: statements tell
     if found != (ours := read_key(key)):
@@ -132,7 +123,7 @@ def is_stated(bucket: Bucket, entry: Entry, sha256: str, key: Key) -> bool:
         return False
     try:
         envelope = read_envelope(text)
-        signer(envelope.signed, envelope.signature, STATEMENT_NAMESPACE, Signers(key=key))
-        return read_statement(envelope.payload).subjects.get(entry.filename) == sha256
+        subjects = read_statement(envelope.payload).subjects
+        return check(envelope.seal) == key and subjects.get(entry.filename) == sha256
     except Refused:
         return False

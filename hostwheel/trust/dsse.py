@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hostwheel.errors import Refused
-from hostwheel.trust.ssh import STATEMENT_NAMESPACE, check, read_key, sign
+from hostwheel.trust.ssh import STATEMENT_NAMESPACE, Seal, read_key, sign
 
 PAYLOAD_TYPE = "application/vnd.in-toto+json"
 BEGIN, END = "-----BEGIN SSH SIGNATURE-----", "-----END SSH SIGNATURE-----"
@@ -21,16 +21,20 @@ LINE = 70  # as ssh-keygen writes it
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Envelope:
-    """What was signed and how; `signature` is armored."""
+    """What was signed and how; `signature` is armored, `keyid` a claim."""
 
     payload: bytes
     keyid: str
     signature: bytes
 
     @property
-    def signed(self) -> bytes:
-        """What the signature is of: DSSE's pre-authentication encoding, PAE."""
-        return pae(PAYLOAD_TYPE, self.payload)
+    def seal(self) -> Seal:
+        """The signature is of DSSE's pre-authentication encoding, PAE."""
+        return Seal(
+            data=pae(PAYLOAD_TYPE, self.payload),
+            signature=self.signature,
+            namespace=STATEMENT_NAMESPACE,
+        )
 
 
 def pae(payload_type: str, payload: bytes) -> bytes:
@@ -66,13 +70,6 @@ def read_envelope(text: bytes) -> Envelope:
         raise Refused(
             f"is no DSSE envelope, or is cut short: {type(error).__name__}: {error}"
         ) from None
-
-
-def check_keyid(envelope: Envelope) -> None:
-    """Refused unless the envelope is signed with the key that it names."""
-    key = check(envelope.signed, envelope.signature, STATEMENT_NAMESPACE)
-    if key.fingerprint != envelope.keyid:
-        raise Refused(f"names {envelope.keyid} as its key and is signed with {key}")
 
 
 def bare(signature: bytes) -> str:

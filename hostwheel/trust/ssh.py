@@ -35,6 +35,15 @@ class Key:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Seal:
+    """What is said to be signed, the armored signature, and the purpose that it has to be for."""
+
+    data: bytes
+    signature: bytes
+    namespace: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Signers:
     """Whose signatures count: those of `key`, or of the people in the file `allowed`.
 
@@ -86,53 +95,53 @@ def check_key_file(key: Path) -> None:
         raise BadInput(f"{key}: no such file; `ssh-keygen -t ed25519 -f {key}` makes a key")
 
 
-def check(data: bytes, signature: bytes, namespace: str) -> Key:
+def check(seal: Seal) -> Key:
     """The key with which exactly these data were signed, for this purpose; Refused for none.
 
     Whose key it is, is another question: see `signer`.
     """
-    answer = asked(data, signature, "-Y", "check-novalidate", "-n", namespace)
+    answer = asked(seal, "-Y", "check-novalidate", "-n", seal.namespace)
     found = GOOD.search(answer.output.decode(errors="replace"))
     if not answer.well or found is None:
         raise Refused(f"does not hold: {answer.complaint}")
     return Key(kind=found["kind"], fingerprint=found["fingerprint"])
 
 
-def signer(data: bytes, signature: bytes, namespace: str, signers: Signers) -> str:
-    """Who signed, as `signers` knows them. Refused for a key that is not theirs, or no longer."""
-    key = check(data, signature, namespace)
-    if signers.key:
-        if key != signers.key:
-            raise Refused(f"signed with {key}, expected {signers.key}")
-        return "the key that was given"
-    return principal(data, signature, namespace, signers)
+def signer(key: Key, seal: Seal, signers: Signers) -> str:
+    """Who signed, as `signers` knows them; `key` is what `check` gave.
+
+    Refused for a key that is not theirs, or no longer.
+    """
+    if signers.key is None:
+        return principal(key, seal, signers)
+    if key != signers.key:
+        raise Refused(f"signed with {key}, expected {signers.key}")
+    return "the key that was given"
 
 
-def principal(data: bytes, signature: bytes, namespace: str, signers: Signers) -> str:
+def principal(key: Key, seal: Seal, signers: Signers) -> str:
     allowed = ("-f", str(signers.allowed))
-    found = asked(data, signature, "-Y", "find-principals", *allowed)
+    found = asked(seal, "-Y", "find-principals", *allowed)
     names = found.output.decode(errors="replace").split()
     if not found.well or not names:
-        key = check(data, signature, namespace)
         raise Refused(f"{key} is not among {signers.allowed}: {found.complaint}")
     name = names[0].partition(",")[0]
     revoked = ("-r", str(signers.revoked)) if signers.revoked else ()
-    how = ("-Y", "verify", "-n", namespace, "-I", name, *allowed, *revoked)
-    answer = asked(data, signature, *how)
+    answer = asked(seal, "-Y", "verify", "-n", seal.namespace, "-I", name, *allowed, *revoked)
     if not answer.well and revoked:
-        principal(data, signature, namespace, replace(signers, revoked=None))
+        principal(key, seal, replace(signers, revoked=None))
         raise Refused(f"key of {name}: revoked in {signers.revoked}")
     if not answer.well:
         raise Refused(f"key of {name}: {answer.complaint}")
     return name
 
 
-def asked(data: bytes, signature: bytes, *options: str) -> Answer:
-    """ssh-keygen about a signature of these data."""
+def asked(seal: Seal, *options: str) -> Answer:
+    """ssh-keygen about a signature."""
     with TemporaryDirectory(prefix="hostwheel-signature-") as folder:
         file = Path(folder) / "signature"
-        file.write_bytes(signature)
-        return keygen(*options, "-s", str(file), given=data)
+        file.write_bytes(seal.signature)
+        return keygen(*options, "-s", str(file), given=seal.data)
 
 
 def keygen(*options: str, given: bytes = b"") -> Answer:

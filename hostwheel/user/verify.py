@@ -11,10 +11,11 @@ from hostwheel.plan.files import check_file
 from hostwheel.publish.generations import HINT
 from hostwheel.publish.store import open_bucket
 from hostwheel.trust.ssh import Signers
+from hostwheel.trust.statement import NAME
 from hostwheel.user.verify_artifact import Given, artifact_findings
 from hostwheel.user.verify_bucket import bucket_findings
 from hostwheel.user.verify_bundle import bundle_findings, is_bundle
-from hostwheel.user.verify_finding import Finding, Read
+from hostwheel.user.verify_finding import Finding, Outcome, Read
 
 SECONDS = 60
 ABSENT = (403, 404)  # S3 says 403 of what is not there to who may not list
@@ -35,7 +36,10 @@ def verify(where: str, signers: Signers | None) -> Iterator[Finding]:
         check_bucket(path)
         return bucket_findings(where, open_bucket(where).read, signers)
     check_file(path)
-    return artifact_findings(Given(name=path.name, file=path, read=beside(path)), signers)
+    lacking = f"neither {path.name}.{NAME} nor {NAME} is beside it: fetch it from the bucket"
+    unsigned: tuple[Outcome, str] = ("refused", f"nothing shows what it is: {lacking}")
+    given = Given(name=path.name, file=path, read=beside(path), unsigned=unsigned)
+    return artifact_findings(given, signers)
 
 
 def check_bucket(folder: Path) -> None:

@@ -10,10 +10,10 @@ from tempfile import TemporaryDirectory
 from hostwheel.artifact.contents import open_artifact, sha256
 from hostwheel.artifact.facts import Contents
 from hostwheel.errors import BadInput, Refused
-from hostwheel.trust.dsse import check_keyid, read_envelope
-from hostwheel.trust.ssh import STATEMENT_NAMESPACE, Signers
+from hostwheel.trust.dsse import read_envelope
+from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME, SBOM, Statement, read_statement, sbom_hashes
-from hostwheel.user.verify_finding import About, Finding, Read
+from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 from hostwheel.user.verify_signed import signature_findings
 
 BUILD_INFO = "/hostwheel/build-info.json"  # in the wheel's package; names the SBOM's hash
@@ -23,15 +23,15 @@ BUILD_INFO = "/hostwheel/build-info.json"  # in the wheel's package; names the S
 class Given:
     """An artifact at hand. `read` gives its evidence by name (build.json, statement.json).
 
-    `listed` is the evidence that a catalog names for it, with hashes. `unsigned` says what it means
-    that there is no statement, where that is to be expected; else it is refused.
+    `listed` is the evidence that a catalog names for it, with hashes. `unsigned` is what it means
+    where there is no statement of it.
     """
 
     name: str
     file: Path
     read: Read
+    unsigned: tuple[Outcome, str]
     listed: Mapping[str, str] = field(default_factory=dict)
-    unsigned: str | None = None
 
 
 def artifact_findings(given: Given, signers: Signers | None) -> Iterator[Finding]:
@@ -53,12 +53,8 @@ def missing(about: About, given: Given, signers: Signers | None) -> Finding:
         return about.refused("statement", f"the catalog names {NAME}, and it is not there")
     if signers:
         return about.refused("statement", f"no {NAME}, so nothing shows that your signer built it")
-    if given.unsigned is None:
-        message = (
-            f"neither {given.name}.{NAME} nor {NAME} is beside it, so nothing shows what it is"
-        )
-        return about.refused("statement", f"{message}: fetch it from the bucket")
-    return about.not_checked("statement", given.unsigned)
+    outcome, message = given.unsigned
+    return Finding(check="statement", outcome=outcome, about=given.name, message=message)
 
 
 def believed(
@@ -68,11 +64,9 @@ def believed(
     found: list[Finding] = []
     try:
         envelope = read_envelope(text)
-        signed = (envelope.signed, envelope.signature, STATEMENT_NAMESPACE)
-        found += signature_findings(about, *signed, signers)
+        found += signature_findings(about, envelope.seal, signers, envelope.keyid)
         if any(each.outcome == "refused" for each in found):
             return found, None
-        check_keyid(envelope)
         said = read_statement(envelope.payload)
     except Refused as error:
         return (*found, about.refused("statement", str(error))), None

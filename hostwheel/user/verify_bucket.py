@@ -11,13 +11,20 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.catalog import Catalog, Entry, object_key, read_catalog
 from hostwheel.publish.entries import needs_of
 from hostwheel.publish.generations import HINT
-from hostwheel.trust.ssh import SUMS_NAMESPACE, Signers
+from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, Signers
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.verify_artifact import Given, artifact_findings
-from hostwheel.user.verify_finding import About, Finding, Read
+from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 from hostwheel.user.verify_signed import signature_findings
 
-UNSIGNED = "not signed, so who published it is unknown (`hostwheel publish --key` signs)"
+UNSIGNED: tuple[Outcome, str] = (
+    "not checked",
+    "not signed, so who published it is unknown (`hostwheel publish --key` signs)",
+)
+STRIPPED: tuple[Outcome, str] = (
+    "refused",
+    "the bucket is signed, and this file has no statement: publish it with --key",
+)
 MEANWHILE = "; if someone is publishing just now, try again in a minute"
 OUTSIDE = "yanks, times of upload and the order of the list: they are not signed"
 
@@ -34,8 +41,7 @@ def bucket_findings(where: str, read: Read, signers: Signers | None) -> Iterator
     yield from sums_findings(read(SUMS), signature, catalog, signers)
     yield About(name=HINT).not_checked("catalog", OUTSIDE)
     for entry in catalog.entries:
-        unsigned = None if signature else UNSIGNED
-        yield from entry_findings(entry, read, unsigned, signers)
+        yield from entry_findings(entry, read, STRIPPED if signature else UNSIGNED, signers)
 
 
 def sums_findings(
@@ -47,8 +53,8 @@ def sums_findings(
         return
     yield from about.held("sums", "has the catalog's files", lambda: check_sums(text, catalog))
     if signature:
-        signed = (text, signature, SUMS_NAMESPACE)
-        for each in signature_findings(about, *signed, signers):
+        seal = Seal(data=text, signature=signature, namespace=SUMS_NAMESPACE)
+        for each in signature_findings(about, seal, signers):
             moving = each.check == "signature" and each.outcome == "refused"
             yield about.refused("signature", each.message + MEANWHILE) if moving else each
     elif signers:
@@ -56,7 +62,7 @@ def sums_findings(
             "signature", f"{SIGNATURE} is not there, so nobody vouches for the list"
         )
     else:
-        yield about.not_checked("signature", UNSIGNED)
+        yield about.not_checked("signature", UNSIGNED[1])
 
 
 def check_sums(text: bytes, catalog: Catalog) -> None:
@@ -70,7 +76,7 @@ def check_sums(text: bytes, catalog: Catalog) -> None:
 
 
 def entry_findings(
-    entry: Entry, read: Read, unsigned: str | None, signers: Signers | None
+    entry: Entry, read: Read, unsigned: tuple[Outcome, str], signers: Signers | None
 ) -> Iterator[Finding]:
     about = About(name=entry.filename)
     body = read(entry.key)

@@ -18,11 +18,14 @@ from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME
 from hostwheel.trust.sums import SUMS, read_sums
 from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
-from hostwheel.user.verify_finding import About, Finding
+from hostwheel.user.verify_finding import About, Finding, Outcome
 
 SAID = "bundle.json"
 EVIDENCE = "evidence/"  # of our wheel, statement.json among it
-UNSIGNED = f"the bundle has no {EVIDENCE}{NAME}, so who built the wheel is unknown"
+UNSIGNED: tuple[Outcome, str] = (
+    "not checked",
+    f"the bundle has no {EVIDENCE}{NAME}, so who built the wheel is unknown",
+)
 OTHERS = "who made this package: its bytes are those that were bundled"
 
 

@@ -78,8 +78,8 @@ def shown(where: str, found: Sequence[Finding], width: int) -> Iterator[str]:
     if refused:
         yield f"{where}: refused, {refused} of {len(found)} checks failed"
     else:
-        left = f"; {unchecked} could not be made" if unchecked else ""
-        yield f"{where}: well, as far as it was checked{left}" if left else f"{where}: well"
+        left = f"; not checked: {unchecked}, see above" if unchecked else ""
+        yield f"{where}: all that was checked holds{left}"
 
 
 def grouped(found: Sequence[Finding]) -> list[str]:
