@@ -177,7 +177,7 @@ def evidence_relisted(bucket: Published) -> None:
     bucket.swap(bucket.evidence("smoke.json"), b'{"passed": true}')
 
 
-def driver_floor(bucket: Published) -> None:
+def promises_less(bucket: Published) -> None:
     catalog = bucket.catalog
     for entry in catalog["entries"]:
         entry["needs"]["features"] = ["sse3"]
@@ -221,6 +221,34 @@ def member(bucket: Published) -> None:
     rewritten(bucket, {"llama_cpp/__init__.py": b"import os\n"}, record=False)
 
 
+def sums_gone(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS").unlink()
+
+
+def signature_gone(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS.sig").unlink()
+
+
+def statement_gone(bucket: Published) -> None:
+    bucket.evidence(NAME).unlink()
+
+
+def of_another_kind(bucket: Published) -> None:
+    edit_envelope(bucket, payloadType="text/plain")
+
+
+def no_signature(bucket: Published) -> None:
+    edit_envelope(bucket, signatures=[])
+
+
+def another_key(bucket: Published) -> None:
+    resigned(bucket, "other")
+
+
+def for_another_purpose(bucket: Published) -> None:
+    resigned(bucket, "release", SUMS_NAMESPACE)
+
+
 TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     # of what                  # refused by  # with
     signature_of_another: ("signature", "incorrect signature"),
@@ -228,24 +256,24 @@ TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     sums_line: ("sums", "says 0000"),
     sums_more: ("sums", "says 0000000000.* of more.whl, the catalog says nothing"),
     sums_damaged: ("sums", "line 1 has another form"),
-    lambda bucket: (bucket.folder / "SHA256SUMS").unlink(): ("sums", "is not there"),
-    lambda bucket: (bucket.folder / "SHA256SUMS.sig").unlink(): ("signature", "nobody vouches"),
-    lambda bucket: bucket.evidence(NAME).unlink(): ("statement", "it is not there"),
+    sums_gone: ("sums", "is not there"),
+    signature_gone: ("signature", "nobody vouches"),
+    statement_gone: ("statement", "it is not there"),
     stripped: ("statement", "nothing shows that your signer built it"),
     cut_short: ("statement", "is cut short"),
     cut_signature: ("signature", "does not hold"),
     another_payload: ("signature", "incorrect signature"),
-    lambda bucket: edit_envelope(bucket, payloadType="text/plain"): ("statement", "text/plain"),
-    lambda bucket: edit_envelope(bucket, signatures=[]): ("statement", "with 0 signatures"),
-    lambda bucket: resigned(bucket, "other"): ("signer", r"signed with .*, expected ED25519 key"),
-    lambda bucket: resigned(bucket, "release", SUMS_NAMESPACE): ("signature", "namespace does not"),
+    of_another_kind: ("statement", "text/plain"),
+    no_signature: ("statement", "with 0 signatures"),
+    another_key: ("signer", r"signed with .*, expected ED25519 key"),
+    for_another_purpose: ("signature", "namespace does not"),
     named_key: ("signature", "SHA256:other is named as its key"),
     of_another_file: ("subject", "is of another file: llama-server"),
     altered: ("subject", "the statement is of"),
     altered_in_place: ("catalog", "not sha256"),
     evidence_in_place: ("evidence", "smoke.json is .*, the statement says"),
     evidence_relisted: ("evidence", "smoke.json is .*, the statement says"),
-    driver_floor: ("catalog", "other needs or recipe"),
+    promises_less: ("catalog", "other needs or recipe"),
     sbom: ("sbom", "build-info.json says"),
     sbom_and_what_names_it: ("sbom", "the statement says"),
     member: ("record", "llama_cpp/__init__.py has other bytes than RECORD says"),
