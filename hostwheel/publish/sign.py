@@ -61,7 +61,7 @@ def vouched(bucket: Bucket, catalog: Catalog, key: Path | None) -> Hashes:
 
     All of it where nobody has signed yet: the first who signs takes over what is there.
     """
-    text, signature = bucket.read(SUMS) or b"", bucket.read(SIGNATURE)
+    signature = bucket.read(SIGNATURE)
     if signature is None:
         return hashes(catalog.entries)
     where = f"{bucket.url}/{SIGNATURE}"
@@ -70,6 +70,7 @@ def vouched(bucket: Bucket, catalog: Catalog, key: Path | None) -> Hashes:
             f"{where}: this bucket is signed, so publish with --key; or delete {SIGNATURE}, and"
             " nobody can tell any more who published what"
         )
+    text = bucket.read(SUMS) or b""
     try:
         found = check(Seal(data=text, signature=signature, namespace=SUMS_NAMESPACE))
     except Refused:
