@@ -1,6 +1,7 @@
 """Stores for tests: real S3 servers, and buckets that count, break, or take what they are told."""
 
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from hostwheel.publish.bucket import Bucket, Stored
 from hostwheel.publish.page import Page
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Through
+from tests.plans import ROOT
 
 KEYS = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "SECRETKEY"}
 SLOWEST = 60  # seconds that a server may take to answer
@@ -172,18 +174,24 @@ class Overwriting(Through):
 def moto() -> Iterator[str]:
     """moto's S3 server in a process of its own; its address."""
     port = free_port()
-    argv = (sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port))
-    with running(argv, port):
+    with running((sys.executable, "-m", "tests.moto_server", str(port)), port):
         yield f"http://127.0.0.1:{port}"
 
 
 @contextmanager
-def running(argv: Sequence[str], port: int, env: Mapping[str, str] | None = None) -> Iterator[None]:
-    """A server until it is no longer needed, from when it listens on `port` on."""
+def running(
+    argv: Sequence[str], port: int | None, env: Mapping[str, str] | None = None
+) -> Iterator[None]:
+    """A server until it is no longer needed; if it has a port, from when it listens on."""
     quiet = subprocess.DEVNULL
-    with subprocess.Popen(argv, env=env, stdin=quiet, stdout=quiet, stderr=quiet) as server:
+    program = shutil.which(argv[0], path=(env or os.environ)["PATH"]) or argv[0]
+    argv = (program, *argv[1:])
+    with subprocess.Popen(
+        argv, env=env, cwd=ROOT, stdin=quiet, stdout=quiet, stderr=quiet
+    ) as server:
         try:
-            wait_for(port, server)
+            if port is not None:
+                wait_for(port, server)
             yield
         finally:
             server.kill()

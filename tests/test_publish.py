@@ -20,6 +20,7 @@ from hostwheel.publish.page import Page
 from hostwheel.publish.prune import needed_keys
 from hostwheel.publish.publish import Published, add, publish
 from hostwheel.publish.through import Through
+from hostwheel.trust.sums import SIGNATURE, SUMS
 from tests.buckets import entry_of, metadata_of, tiny_wheel
 from tests.proved import PASSED, proved, write_smoke
 from tests.stores import Before, Counting, Crashed, Crashing, Memory, Overwriting, folder
@@ -342,7 +343,9 @@ def test_an_old_hint_leads_to_the_newest(tmp_path: Path) -> None:
     assert newest(bucket) == catalog
 
 
-@pytest.mark.parametrize("text", [b"", b"{", b"[]", b'{"generation": "x"}', b'{"generation": 99}'])
+@pytest.mark.parametrize(
+    "text", [b"", b"{", b"[]", b'{"generation": 99}', b'{"schema": 1, "generation": 99, "x": 1}']
+)
 def test_a_hint_that_says_nothing_true_does_no_harm(tmp_path: Path, text: bytes) -> None:
     bucket = Memory()
     catalog = three(bucket, tmp_path)
@@ -419,9 +422,12 @@ def test_one_more_file_takes_few_requests_and_no_listing(
     assert beside == {
         ("read", HINT): 2,  # where to begin; and what is stored
         ("exists", "catalog"): 2,  # nothing newer, before and after
-        ("read", "catalog"): 1,
+        ("read", "catalog"): 2,  # the newest; and what was made, for the copy
         ("create", "catalog"): 1,
         ("put", HINT): 1,
+        ("read", SIGNATURE): 1,  # is it signed
+        ("read", SUMS): 1,
+        ("put", SUMS): 1,
     }
 
 

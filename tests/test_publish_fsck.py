@@ -212,6 +212,25 @@ def test_a_generation_deleted_by_hand_is_made_from_its_copy(bucket: Memory) -> N
     assert bucket.state() == before
 
 
+def test_a_newest_generation_that_cannot_be_read_is_made_from_its_copy(bucket: Memory) -> None:
+    before = bucket.state()
+    bucket.edit(generation_key(1), b'{"schema": 1, ')
+    with pytest.raises(BadInput, match=r"catalog/00000001\.json: no catalog"):
+        newest(bucket)
+    assert ("damaged", generation_key(1)) in faults(bucket)
+    assert repair(bucket, fsck(bucket)).faults == ()
+    assert bucket.state() == before
+
+
+def test_without_a_copy_that_is_as_new_nothing_is_concluded(bucket: Memory) -> None:
+    old = bucket.read(HINT) or b""
+    yank(bucket, of_kind(bucket, "archive").filename, "why")
+    bucket.edit(generation_key(2), b"{")
+    bucket.edit(HINT, old)
+    with pytest.raises(BadInput, match=r"catalog/00000002\.json: no catalog"):
+        fsck(bucket)
+
+
 @pytest.mark.parametrize("kind", ["wheel", "archive"])
 def test_what_has_to_come_from_the_build_is_named_and_makes_way_for_it(
     bucket: Memory, tmp_path: Path, kind: str

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -9,6 +10,7 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import TextIO
 
 from rich.console import Console
 from rich.filesize import decimal
@@ -20,12 +22,14 @@ from hostwheel.publish.fsck import Fault, Looked, fsck
 from hostwheel.publish.objects import Advance
 from hostwheel.publish.prune import prune
 from hostwheel.publish.publish import Published, publish
+from hostwheel.publish.readback import read_back
 from hostwheel.publish.repair import repair
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
 from hostwheel.publish.yank import yank
 from hostwheel.trust.ssh import read_key
 
+HASH = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 DEFAULT = "dist/bucket"
 URL = "a folder, or file://, s3://BUCKET/PREFIX, gs://… or az://… (gs and az are not tested)"
 
@@ -38,6 +42,8 @@ def add_publish_arguments(made: argparse.ArgumentParser) -> None:
     made.add_argument("--key", type=Path, metavar="FILE", help=key_help)
     add_writing(made)
     made.add_argument("--dry-run", action="store_true", help="only print what would be written")
+    back_help = "the bucket's public address: real pip and uv then install from there, by hash"
+    made.add_argument("--read-back", metavar="URL", help=back_help)
     made.set_defaults(run=run_publish)
 
 
@@ -46,14 +52,14 @@ def add_yank_arguments(made: argparse.ArgumentParser) -> None:
     made.add_argument("filename", metavar="FILENAME", help="as the catalog has it")
     made.add_argument("--reason", required=True, help="what pip and uv tell who has it locked")
     add_writing(made)
-    made.set_defaults(run=run_yank)
+    made.set_defaults(run=run_yank, dry_run=False)
 
 
 def add_unyank_arguments(made: argparse.ArgumentParser) -> None:
     add_url(made)
     made.add_argument("filename", metavar="FILENAME", help="as the catalog has it")
     add_writing(made)
-    made.set_defaults(run=run_yank, reason=None)
+    made.set_defaults(run=run_yank, dry_run=False, reason=None)
 
 
 def add_prune_arguments(made: argparse.ArgumentParser) -> None:
@@ -103,15 +109,22 @@ def run_publish(arguments: argparse.Namespace) -> int:
         print(json.dumps({**said, "key": signing and signing.fingerprint}, indent=1))
     else:
         print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
-        print(
-            f"signed with {signing}" if signing else "not signed: --key FILE signs with an SSH key"
-        )
+        print(f"signed with {signing}" if signing else "not signed: --key FILE signs it")
+    if arguments.read_back and not arguments.dry_run:
+        read_all_back(arguments.read_back, done, arguments.out / "dist")
     return 0
+
+
+def read_all_back(url: str, done: Published, dist: Path) -> None:
+    """What was built; the copies of wheels lie nowhere here."""
+    for entry in done.entries:
+        if entry.kind != "variant":
+            read_back(url.rstrip("/") + "/", entry, dist / entry.filename)
+            print(f"read back {entry.filename}", file=sys.stderr, flush=True)
 
 
 def run_yank(arguments: argparse.Namespace) -> int:
     bucket = open_bucket(arguments.url, arguments.endpoint_url)
-    arguments.dry_run = False
     with telling(bucket, arguments) as (told, _):
         catalog = yank(told, arguments.filename, arguments.reason)
     if arguments.json:
@@ -169,7 +182,13 @@ def telling(
 
 
 def tell_line(verb: str, key: str, size: int) -> None:
-    print(f"{verb} {key}" + (f" ({decimal(size)})" if size else ""), file=sys.stderr, flush=True)
+    line = f"{verb} {key}" + (f" ({decimal(size)})" if size else "")
+    print(shown(line, sys.stderr), file=sys.stderr, flush=True)
+
+
+def shown(text: str, stream: TextIO) -> str:
+    """On a terminal a hash is shortened; a pipe or file gets every key whole."""
+    return HASH.sub(r"\1…", text) if stream.isatty() else text
 
 
 @contextmanager
@@ -205,7 +224,7 @@ def published_text(
 ) -> Iterator[str]:
     for each in done.entries:
         state = "new" if each.filename in done.changed else "was there"
-        yield f"{each.filename}  {decimal(each.size)}  {state}"
+        yield f"{state:9}{decimal(each.size):>9}  {each.filename}"
     counts = Counter(verb for verb, _, _ in journal)
     written = f"{counts['created']} objects and {counts['wrote']} pages"
     if dry:
@@ -218,14 +237,15 @@ def published_text(
 
 def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]:
     for fault in looked.faults:
-        yield f"{fault.kind}: {fault.key}: {fault.message}" + told_remedy(fault, repaired)
+        line = f"{fault.kind}: {fault.key}: {fault.message}" + told_remedy(fault, repaired)
+        yield shown(line, sys.stdout)
     files = len(looked.catalog.entries)
     yield (
         f"{bucket.url}: generation {looked.catalog.generation}, {files} files, {looked.keys} keys: "
-        + (f"{len(looked.faults)} faults" if looked.faults else "all well")
+        + (f"faults: {len(looked.faults)}" if looked.faults else "all well")
     )
     if looked.faults and not repaired:
-        yield f"`hostwheel fsck {bucket.url} --repair` mends what can be made from the rest"
+        yield "--repair mends what can be made from the rest"
 
 
 def told_remedy(fault: Fault, repaired: bool) -> str:

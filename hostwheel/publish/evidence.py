@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from hostwheel.artifact.contents import sha256
@@ -12,11 +13,13 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.facts.policy import BUDGET_BYTES
 from hostwheel.publish.label import label_problems, tag_problems
 
-FILES: Mapping[str, str] = {  # and what writes them
-    "build.json": "hostwheel build {recipe}",
-    "audit.json": "hostwheel audit {out}/dist/* --plan {out}/build.json --out {out}",
-    "smoke.json": "hostwheel smoke {recipe}",
-}
+FILES: Mapping[str, str] = MappingProxyType(  # and what writes them
+    {
+        "build.json": "hostwheel build {recipe}",
+        "audit.json": "hostwheel audit {out}/dist/* --plan {out}/build.json --out {out}",
+        "smoke.json": "hostwheel smoke {recipe}",
+    }
+)
 SCHEMA = 1
 SHOWN = 20  # problems that are told at once
 

@@ -14,6 +14,7 @@ from hostwheel.publish.entries import metadata_in
 from hostwheel.publish.generations import (
     FOLDER,
     HINT,
+    copied,
     derived,
     generation_key,
     generation_number,
@@ -52,7 +53,7 @@ class Looked:
 def fsck(bucket: Bucket) -> Looked:
     """Read the whole bucket, objects included. BadInput where there is no catalog in it."""
     keys = {each.key for each in bucket.list("")}
-    catalog = newest(bucket)
+    catalog = newest_or_copy(bucket)
     if not catalog.generation:
         raise BadInput(f"{bucket.url}: no catalog in it, so nothing was published here")
     pages = derived(bucket, catalog)
@@ -63,6 +64,17 @@ def fsck(bucket: Bucket) -> Looked:
         *orphans(bucket, keys, pages),
     )
     return Looked(catalog=catalog, keys=len(keys), faults=faults)
+
+
+def newest_or_copy(bucket: Bucket) -> Catalog:
+    """The newest generation; its copy where it was damaged by hand."""
+    try:
+        return newest(bucket)
+    except BadInput:
+        copy = copied(bucket.read(HINT))
+        if copy is None or bucket.exists(generation_key(copy.generation + 1)):
+            raise
+        return copy
 
 
 def generation_faults(bucket: Bucket, keys: Collection[str], catalog: Catalog) -> Iterator[Fault]:

@@ -6,7 +6,7 @@ is derived. So two publishers lose nothing: one creates generation 8, the other 
 there, adds its own files to it, and creates 9.
 """
 
-import json
+import re
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
@@ -20,6 +20,7 @@ from hostwheel.trust.sums import SUMS, sums
 
 HINT = "catalog.json"
 FOLDER = "catalog/"
+BEGINNING = re.compile(rb'\{"schema": \d+, "generation": (\d+),')
 READERS = 8  # pages read at once
 
 Change: TypeAlias = Callable[[Catalog], Sequence[Entry]]
@@ -54,10 +55,9 @@ def newest(bucket: Bucket) -> Catalog:
 
 
 def hinted(text: bytes | None) -> int | None:
-    try:
-        return int(json.loads(text or b"")["generation"])
-    except (ValueError, KeyError, TypeError):
-        return None
+    """The generation that a catalog says it is, if it was written by us; the rest is not read."""
+    match = BEGINNING.match(text or b"")
+    return int(match[1]) if match else None
 
 
 def copied(text: bytes | None) -> Catalog | None:
@@ -90,15 +90,17 @@ def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
     """Make the generation after `catalog` by `change`; where another was first, after that one."""
     while entries := change(catalog):
         following = catalog.next(entries)
-        key = generation_key(following.generation)
-        if bucket.create(catalog_page(following, key, OBJECT_CACHE)):
+        if bucket.create(generation_page(following)):
             return following
-        catalog = newest_from(bucket, following.generation) or newest(bucket)
+        catalog = read_generation(bucket, following.generation) or newest(bucket)
     return catalog
 
 
-def catalog_page(catalog: Catalog, key: str, cache: str) -> Page:
-    body = catalog.json().encode()
+def generation_page(catalog: Catalog) -> Page:
+    return catalog_page(generation_key(catalog.generation), catalog.json().encode(), OBJECT_CACHE)
+
+
+def catalog_page(key: str, body: bytes, cache: str) -> Page:
     return Page(key=key, body=body, content_type="application/json", cache_control=cache)
 
 
@@ -118,7 +120,9 @@ def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
 def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
     """All pages that this bucket can hold, each after what it links to; `catalog.json` is last."""
     pages = (page for page in render(catalog) if bucket.slashes or not page.key.endswith("/"))
-    return (*pages, sums_page(catalog), catalog_page(catalog, HINT, INDEX_CACHE))
+    stored = bucket.read(generation_key(catalog.generation))  # faster than to write it anew
+    copy = catalog_page(HINT, stored or catalog.json().encode(), INDEX_CACHE)
+    return (*pages, sums_page(catalog), copy)
 
 
 def sums_page(catalog: Catalog) -> Page:

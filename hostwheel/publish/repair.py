@@ -9,9 +9,8 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import read_metadata
 from hostwheel.publish.fsck import Fault, Looked, fsck
-from hostwheel.publish.generations import catalog_page, generation_key, settle
+from hostwheel.publish.generations import generation_page, settle
 from hostwheel.publish.objects import Upload, upload
-from hostwheel.publish.page import OBJECT_CACHE
 from hostwheel.publish.prune import OBJECTS
 from hostwheel.publish.variants import variant_of
 from hostwheel.publish.yank import is_copy
@@ -26,11 +25,11 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     out: they are removed, and made again where they can be derived.
     """
     catalog = looked.catalog
-    if not bucket.exists(key := generation_key(catalog.generation)):
-        bucket.create(catalog_page(catalog, key, OBJECT_CACHE))
+    newest = generation_page(catalog)
     for fault in looked.faults:
-        if is_useless(fault):
+        if is_useless(fault) or (fault.kind, fault.key) == ("damaged", newest.key):
             bucket.delete(fault.key)
+    bucket.create(newest)
     for entry in catalog.entries:
         if any(fault.key.startswith(entry.key) for fault in looked.faults):
             derive(bucket, catalog, entry)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # it is not there at run time
 ANY_REGION = "us-east-1"  # stores other than AWS do not look at it
 CONFIG = Config(
     retries={"mode": "standard", "max_attempts": 8},
+    max_pool_connections=32,  # pages are read several at once
     s3={"addressing_style": "path"},  # the only one that every S3 store answers to
     request_checksum_calculation="when_required",  # older stores refuse newer checksums
     response_checksum_validation="when_required",
