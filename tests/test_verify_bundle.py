@@ -150,6 +150,17 @@ def test_a_bundle_without_statement_is_told(
     assert "so who built the wheel is unknown" in out
 
 
+def test_a_wheel_with_an_archive_inside_is_told(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with zipfile.ZipFile(bundle / OTHER, "a") as archive:
+        archive.writestr("other/data.zip", "nested")
+    relist(bundle)
+    assert main(["verify", str(bundle)]) == 0
+    out = capsys.readouterr().out.partition("not checked:")[2]
+    assert f"record: {OTHER}: member 'other/data.zip' is an archive inside" in out
+
+
 def test_two_files_of_one_name_in_a_zip(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Programs differ in which of them they take."""
     place = packed(bundle)
