@@ -80,10 +80,13 @@ def test_unsigned_publishing_has_sums_and_no_statements(evidence: Evidence) -> N
     assert fsck(bucket).faults == ()
 
 
-def test_the_first_who_signs_takes_over_what_is_there(evidence: Evidence, tmp_path: Path) -> None:
+def test_the_first_who_signs_takes_over_what_is_there(
+    evidence: Evidence, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     bucket = Memory()
     name = stranger(bucket, tmp_path)
     put_up(evidence, bucket, key())
+    assert "signed for the first time, with 1 older files" in capsys.readouterr().err
     assert signed_by(bucket) == read_key(public())
     assert name in read_sums(bucket.read(SUMS) or b"")
 

@@ -19,6 +19,7 @@ from hostwheel.publish.entries import Item
 from hostwheel.publish.generations import newest
 from hostwheel.publish.objects import Upload
 from hostwheel.publish.page import INDEX_CACHE, Page
+from hostwheel.run import say
 from hostwheel.trust.dsse import read_envelope, seal
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Key, Seal, check, read_key, sign
 from hostwheel.trust.statement import NAME, read_statement, sbom_hashes, statement
@@ -63,6 +64,8 @@ def vouched(bucket: Bucket, catalog: Catalog, key: Path | None) -> Hashes:
     """
     signature = bucket.read(SIGNATURE)
     if signature is None:
+        if key and catalog.entries:
+            say(f"{bucket.url}: signed for the first time, with {len(catalog.entries)} older files")
         return hashes(catalog.entries)
     where = f"{bucket.url}/{SIGNATURE}"
     if key is None:
