@@ -1,10 +1,9 @@
-"""How long an index of 10,000 wheels takes, and one more wheel beside them, in a local folder.
+"""How long it takes to publish one build beside 10,000 wheels, in a local folder.
 
 python bench/publish.py out/cpu-avx2 > bench/publish.json
 
-The wheels are OUT's under other versions, of twelve recipes. dumb-pypi and simple503 index the
-same file names, once, in HTML: the first from a list, the second from files, which are small
-here, and which it also copies.
+The others are OUT's wheel under other versions, of twelve recipes. Medians. bench/index.py has the
+index alone.
 """
 
 import hashlib
@@ -12,17 +11,15 @@ import json
 import os
 import platform
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from zipfile import ZipFile
 
 from hostwheel.facts.cpuid import Cpu
 from hostwheel.publish.bucket import Bucket, check_create_only
@@ -30,14 +27,12 @@ from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.generations import generation_page, settle
-from hostwheel.publish.index import render
 from hostwheel.publish.page import Page
 from hostwheel.publish.publish import publish
 from hostwheel.publish.store import new_bucket
 from hostwheel.publish.through import Through
 
 WHEELS, RECIPES, RUNS = 10_000, 12, 5
-OTHERS = {"dumb-pypi": "dumb-pypi==1.15.0", "simple503": "simple503==0.4.0"}
 DERIVED = ("objects", "simple", "simple-json")
 
 
@@ -91,13 +86,10 @@ def seconds(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def median(work: Callable[[], object]) -> float:
-    return round(statistics.median(seconds(work) for _ in range(RUNS)), 2)
-
-
 def one_more(evidence: Evidence, catalog: Catalog) -> dict[str, object]:
     """Publishing OUT into a bucket that has the others already."""
-    taken, counted = [], Counter[tuple[str, str]]()
+    taken, processor = [], []
+    counted = Counter[tuple[str, str]]()
     for _ in range(RUNS):
         with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as folder:
             bucket = Counting(new_bucket(folder))
@@ -105,7 +97,9 @@ def one_more(evidence: Evidence, catalog: Catalog) -> dict[str, object]:
             bucket.create(generation_page(catalog))
             settle(bucket, catalog)
             bucket.counts.clear()
+            before = time.process_time()
             taken.append(seconds(partial(whole_publish, evidence, bucket)))
+            processor.append(time.process_time() - before)
             counted = bucket.counts
     channels = {entry.recipe for entry in catalog.entries} | {evidence.plan["recipe"]}
     beside = {
@@ -115,6 +109,7 @@ def one_more(evidence: Evidence, catalog: Catalog) -> dict[str, object]:
     }
     return {
         "seconds": round(statistics.median(taken), 2),
+        "seconds of one processor": round(statistics.median(processor), 2),
         "requests beside objects, evidence and pages": sum(beside.values()),
         "of these": beside,
         "all requests": sum(counted.values()),
@@ -126,63 +121,19 @@ def whole_publish(evidence: Evidence, bucket: Bucket) -> None:
     publish(evidence, bucket, lambda name, done, total: None)
 
 
-def dumb_pypi(entries: Sequence[Entry], folder: Path) -> Callable[[], object]:
-    said = folder / "packages.json"
-    lines = (
-        json.dumps({"filename": each.filename, "hash": f"sha256={each.sha256}"}) for each in entries
-    )
-    said.write_text("\n".join(lines) + "\n")
-    where = ("--packages-url", "../../objects", "--output-dir", str(folder / "dumb"))
-    argv = (*uvx("dumb-pypi"), "--package-list-json", str(said), *where, "--no-per-release-json")
-    return lambda: run(*argv)
-
-
-def simple503(entries: Sequence[Entry], folder: Path) -> Callable[[], object]:
-    wheels = folder / "wheels"
-    wheels.mkdir()
-    for each in entries:
-        info = f"llama_cpp_python-{each.version}.dist-info"
-        head = f"Metadata-Version: 2.1\nName: llama_cpp_python\nVersion: {each.version}\n"
-        with ZipFile(wheels / each.filename, "w") as wheel:
-            wheel.writestr(f"{info}/METADATA", head)
-            wheel.writestr(f"{info}/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
-            wheel.writestr(f"{info}/RECORD", "")
-    return lambda: run(*uvx("simple503"), "--copy", "--sort", str(wheels), str(folder / "503"))
-
-
-def uvx(name: str) -> tuple[str, ...]:
-    return ("uvx", "--quiet", "--from", OTHERS[name], name)
-
-
-def run(*argv: str) -> None:
-    subprocess.run(argv, check=True, stdout=subprocess.DEVNULL)
-
-
 def measured(out: Path) -> dict[str, object]:
     evidence = read_evidence(out)
-    catalog = Catalog().next(many(evidence))
-    pages = render(catalog)
-    with tempfile.TemporaryDirectory(prefix="bench-", dir="/var/tmp") as name:
-        folder = Path(name)
-        return {
-            "command": f"python bench/publish.py {out}",
-            "cpu": Cpu().brand,
-            "cores": len(os.sched_getaffinity(0)),
-            "system": platform.platform(),
-            "wheels": WHEELS,
-            "recipes": RECIPES,
-            "runs": RUNS,
-            "index of all": {
-                "seconds": median(lambda: render(catalog)),
-                "pages": len(pages),
-                "MB": round(sum(len(page.body) for page in pages) / 1e6, 1),
-            },
-            "one more": one_more(evidence, catalog),
-            "others, seconds": {
-                OTHERS["dumb-pypi"]: median(dumb_pypi(catalog.entries, folder)),
-                OTHERS["simple503"]: median(simple503(catalog.entries, folder)),
-            },
-        }
+    return {
+        "command": f"python bench/publish.py {out}",
+        "cpu": Cpu().brand,
+        "cores": len(os.sched_getaffinity(0)),
+        "system": platform.platform(),
+        "load before": round(os.getloadavg()[0], 1),
+        "wheels": WHEELS,
+        "recipes": RECIPES,
+        "runs": RUNS,
+        "one more": one_more(evidence, Catalog().next(many(evidence))),
+    }
 
 
 if __name__ == "__main__":

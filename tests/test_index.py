@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from dataclasses import replace
+from html import escape
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -84,14 +85,19 @@ class Anchors(HTMLParser):
         super().__init__()
         self.found: list[dict[str, str | None]] = []
         self.texts: list[str] = []
+        self.inside = False
         self.feed(body.decode())
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         if tag == "a":
+            self.inside = True
             self.found.append(dict(attrs))
 
+    def handle_endtag(self, tag: str) -> None:
+        self.inside = False
+
     def handle_data(self, data: str) -> None:
-        if data.strip() and self.lasttag == "a":
+        if self.inside:
             self.texts.append(data)
 
 
@@ -224,6 +230,7 @@ def test_a_yanked_file_says_why(reason: str) -> None:
     html = anchors(made[f"simple/{PROJECT}/"])
     assert html[A10G.filename]["data-yanked"] == reason
     assert "data-yanked" not in html[AVX2.filename]
+    assert f"</a> yanked: {escape(reason)}<br>" in made[f"simple/{PROJECT}/"].body.decode()
     found = files(made[f"simple-json/{PROJECT}/"])
     assert found[A10G.filename]["yanked"] == (reason or True)
     assert found[AVX2.filename]["yanked"] is False

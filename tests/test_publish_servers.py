@@ -88,7 +88,9 @@ def race(buckets: Sequence[Bucket]) -> None:
 def one_page(catalog: Catalog) -> tuple[Page, ...]:
     """An index of one page: races are about the order of writes, and servers are slow."""
     names = "".join(f"<a>{each.filename}</a>" for each in catalog.entries)
-    return (Page(key="simple/", body=names.encode(), content_type=HTML, cache_control=""),)
+    return (
+        Page(key="simple/index.html", body=names.encode(), content_type=HTML, cache_control=""),
+    )
 
 
 def test_sixteen_at_once_lose_nothing_in_memory() -> None:

@@ -109,7 +109,7 @@ Fault = Callable[[Objects, Entry], None]
         (other_bytes, r"\.whl: sha256"),
         (other_metadata, r"\.whl\.metadata: sha256"),
         (no_page, r"cpu-avx2/simple/llama-cpp-python/: 404"),
-        (old_page, r"/simple/llama-cpp-python/ does not list llama_cpp_python-0.3.36\+cpu"),
+        (old_page, r"/simple/llama-cpp-python/ lists no llama_cpp_python-0.3.36\+cpu"),
         (broken_link, r"(?s)uv cannot install .* from http.*/simple/:.*404"),
         (html_for_json, r"pip cannot install .* from http.*/simple-json/:"),
     ],
@@ -149,6 +149,12 @@ def test_a_page_that_a_cache_still_keeps_is_waited_for(
     with serving(held) as server:
         readback.wait_until_listed(f"{server.url}simple/", entry, patience_s=60)
         assert server.asked == ["/simple/llama-cpp-python/"] * 2
+
+
+def test_without_a_slash_it_is_the_same_bucket(wheel: Path) -> None:
+    entry = replace(entry_of(wheel, "cpu-avx2"), kind="variant")
+    with serving(objects({wheel: entry})) as server:
+        read_back(server.url.rstrip("/"), entry, wheel)
 
 
 def test_another_file_than_the_published_is_bad_input(wheel: Path) -> None:

@@ -5,6 +5,7 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZIP_STORED, ZipFile
 
@@ -74,6 +75,7 @@ RECIPES: Mapping[str, tuple[str, Needs, str]] = {
     "cpu-avx2": ("cpu.avx2", needs(), ""),
     "t4": ("cu130.sm75.avx512.vnni", needs("75", (*AVX512, "avx512_vnni")), CUDA),
     "a10g": ("cu130.sm86.avx2", needs("86"), CUDA),
+    "a10g-cu12": ("cu129.sm86.avx2", replace(needs("86"), driver="525.60.13"), CUDA),
     "h100": ("cu130.sm90.avx2", needs("90"), CUDA),
 }
 
@@ -113,14 +115,7 @@ def test_properties_say_what_is_needed(need: Needs, properties: tuple[str, ...])
 
 def test_a_driver_that_is_enough_decides_not_the_toolkit() -> None:
     """CUDA 12.9's code without compression runs from driver 525 on, which came with CUDA 12.0."""
-    old = Needs(
-        features=AVX2,
-        cuda="12.9",
-        architecture="86",
-        driver="525.60.13",
-        glibc="2.17",
-        glibcxx="3.4.19",
-    )
+    old = replace(needs("86"), cuda="12.9", driver="525.60.13")
     assert "nvidia :: cuda_version_lower_bound :: 12.0" in properties_of(old)
 
 
@@ -243,6 +238,10 @@ def other_tag(files: dict[str, bytes]) -> None:
     files[f"{INFO}/WHEEL"] += b"Tag: py3-none-any\n"
 
 
+def other_label(files: dict[str, bytes]) -> None:
+    files[f"{INFO}/variant.json"] = files[f"{INFO}/variant.json"].replace(b"v3", b"v1")
+
+
 @pytest.mark.parametrize(
     ("change", "says"),
     [
@@ -253,6 +252,7 @@ def other_tag(files: dict[str, bytes]) -> None:
         (script, "llama-server has other bytes"),
         (other_dependency, "METADATA says more than another version"),
         (other_tag, "WHEEL has other bytes"),
+        (other_label, "RECORD does not say what is in it"),
     ],
 )
 def test_what_is_no_copy_is_refused(
@@ -317,15 +317,21 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 
 
 def installed(
-    server: Server, folder: Path, *command: str, index: str = "simple/", gpu: str = ""
+    server: Server,
+    folder: Path,
+    *command: str,
+    index: str = "simple/",
+    gpu: str = "",
+    driver: str = "13.0",
 ) -> tuple[str, str, str]:
     """Label of the content, version of dist-info, and what of CUDA came with it.
 
-    `gpu` is the compute capability that uv is told to have found, with a driver for CUDA 13.0.
+    `gpu` is the compute capability that uv is told to have found, `driver` the CUDA version that
+    its driver is for.
     """
     env = clean(os.environ)
     if gpu:
-        env["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = "13.0"
+        env["NV_VARIANT_PROVIDER_FORCE_CUDA_DRIVER_VERSION"] = driver
         env["NV_VARIANT_PROVIDER_FORCE_SM_ARCH"] = gpu
     target = folder / "site"
     argv = (*command, "--quiet", "--no-cache-dir", "--target", str(target))
@@ -352,6 +358,11 @@ def test_uv_takes_the_copy_that_fits_the_gpu(
 ) -> None:
     found = installed(server, tmp_path, *UV, *AWARE, index=index, gpu=gpu)
     assert found == (label, "0.3.36+variants", "nvidia_cuda_runtime-13.0.dist-info")
+
+
+def test_uv_takes_the_copy_that_fits_the_driver(server: Server, tmp_path: Path) -> None:
+    found = installed(server, tmp_path, *UV, *AWARE, gpu="8.6", driver="12.4")
+    assert found[0] == "cu129.sm86.avx2"
 
 
 @pytest.mark.parametrize("gpu", ["", "7.5", "6.1"])

@@ -112,9 +112,10 @@ def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
     """
     while True:
         write_changed(bucket, derived(bucket, catalog))
-        if not bucket.exists(generation_key(catalog.generation + 1)):
+        following = catalog.generation + 1
+        if not bucket.exists(generation_key(following)):
             return catalog
-        catalog = newest(bucket)
+        catalog = newest_from(bucket, following) or newest(bucket)
 
 
 def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:

@@ -1,9 +1,10 @@
 """The index that pip and uv read, as a function of the catalog.
 
 One index is of the whole bucket (`simple/`, `simple-json/`), one of each recipe, a channel
-(`a10g/simple/`). Each page lies under two keys: with a slash at its end, which S3's REST endpoint
-and a CDN before it answer, and as `index.html` or `index.json`, which website hosting and file
-servers look for. A static key has one content type, so HTML and JSON are two indexes. Links are
+(`a10g/simple/`). Each page lies under two keys. One ends in a slash: S3's REST endpoint has an
+object of exactly the key that is asked for, and so has a CDN before it. The other is `index.html`,
+for website hosting and file servers, or `index.json`, for those that are told to take it and to
+call it by its type. A static key has one content type, so HTML and JSON are two indexes. Links are
 relative, and the same from both keys.
 """
 

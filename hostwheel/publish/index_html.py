@@ -40,7 +40,9 @@ def document(title: str, anchors: Iterable[str]) -> bytes:
 
 def anchor(link: Link) -> str:
     said = "".join(f' {name}="{escape(value)}"' for name, value in attributes(link))
-    return f'<a href="{escape(link.url)}#sha256={link.sha256}"{said}>{escape(link.filename)}</a>'
+    why = "" if link.yanked is None else f" yanked: {escape(link.yanked)}"
+    name = escape(link.filename)
+    return f'<a href="{escape(link.url)}#sha256={link.sha256}"{said}>{name}</a>{why}'
 
 
 def attributes(link: Link) -> Iterator[tuple[str, str]]:

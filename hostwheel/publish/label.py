@@ -7,6 +7,7 @@ from typing import Any
 from packaging.utils import parse_wheel_filename
 
 from hostwheel.artifact.binary import numeric
+from hostwheel.artifact.uses import beyond
 from hostwheel.facts import isa
 from hostwheel.facts.policy import cuda_major
 
@@ -69,8 +70,8 @@ def cpu_problems(label: str, report: Report) -> Iterator[str]:
     used: set[str] = set()
     for file in report["files"]:
         found = {name for name, count in file["features"].items() if count}
-        beyond = found - set(allowed(label, file["name"]))
-        if unexcused := sorted(each for each in beyond if (file["name"], each) not in excused):
+        more = beyond(found, allowed(label, file["name"]))
+        if unexcused := [each for each in more if (file["name"], each) not in excused]:
             yield f"is labelled {label}, and {file['name']} needs {' '.join(unexcused)}"
         used |= found
     for option in options_of(label):

@@ -7,7 +7,7 @@ from urllib.parse import quote
 from packaging.utils import NormalizedName, canonicalize_name
 from packaging.version import Version
 
-from hostwheel.publish.catalog import Entry
+from hostwheel.publish.catalog import Entry, object_key
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,7 +34,7 @@ def link(entry: Entry, depth: int) -> Link:
     """`depth` is how many folders the page lies below the bucket's root."""
     return Link(
         filename=entry.filename,
-        url=relative(entry.key, depth),
+        url=relative(entry.sha256, entry.filename, depth),
         sha256=entry.sha256,
         size=entry.size,
         uploaded=entry.uploaded,
@@ -45,9 +45,9 @@ def link(entry: Entry, depth: int) -> Link:
     )
 
 
-def relative(key: str, depth: int) -> str:
+def relative(sha256: str, filename: str, depth: int) -> str:
     """A raw `+` in a path is a space to S3: pip would quote it, uv would not find the file."""
-    return "../" * depth + quote(key)
+    return "../" * depth + object_key(sha256, quote(filename))
 
 
 def versions(links: Iterable[Link]) -> list[str]:

@@ -26,49 +26,44 @@ POLL_S = 2.0
 KEPT = ("PIP_CERT", "PIP_PROXY", "PIP_CLIENT_CERT", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT")
 
 
+TOOLS: Mapping[str, tuple[str, ...]] = {
+    "pip": (sys.executable, "-m", "pip"),
+    "uv": (sys.executable, "-m", "uv"),
+}
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Tools:
-    """How pip and uv are started."""
-
-    pip: tuple[str, ...] = (sys.executable, "-m", "pip")
-    uv: tuple[str, ...] = (sys.executable, "-m", "uv")
-
-
-OURS = Tools()
-
-
-def read_back(
-    url: str, entry: Entry, local: Path, *, tools: Tools = OURS, patience_s: float = PATIENCE_S
-) -> None:
-    """Get `entry` from the bucket at `url` (with a slash at its end); compare it with `local`.
-
-    A wheel is installed by hash, without its dependencies, into fresh environments: by pip and uv,
-    from HTML and JSON, from the bucket's index and its channel, under both spellings of its name.
-    What installers do not see (archives), or choose by machine (variants), is downloaded. Refused
-    with what differed; MachineLacks without uv.
-    """
-    if sha256(local) != entry.sha256:
-        raise BadInput(f"{local} is not the {entry.filename} that was published")
-    check_object(url + quote(entry.key), entry.sha256)
-    if entry.metadata:
-        check_object(f"{url}{quote(entry.key)}.metadata", entry.metadata)
-    if entry.kind != "wheel":
-        return
-    require(tools)
-    for index, spelling in ways(url, entry):
-        wait_until_listed(index, entry, patience_s)
-        for name, argv in (("pip", tools.pip), ("uv", tools.uv)):
-            install_and_compare(Attempt(name, argv, index, spelling), entry, local, tools)
-
-
-@dataclass(frozen=True, slots=True)
 class Attempt:
     """One installer at one index, with one spelling of the project's name."""
 
     tool: str
-    argv: tuple[str, ...]
     index: str
     project: str
+
+
+def read_back(url: str, entry: Entry, local: Path, *, patience_s: float = PATIENCE_S) -> None:
+    """Get `entry` from the bucket at `url` as users do, and compare it with `local`.
+
+    A wheel is installed by hash, without its dependencies, into fresh environments: by pip and uv,
+    from HTML and JSON, from the bucket's index and its channel, under both spellings of its name.
+    What installers do not see (archives), or choose by machine (variants), is downloaded. A page
+    that does not list it yet is asked for again until `patience_s` are over. Refused with what
+    differed; MachineLacks without uv or network.
+    """
+    if sha256(local) != entry.sha256:
+        raise BadInput(f"{local} is not the {entry.filename} that was published")
+    root = url.rstrip("/") + "/"
+    check_object(root + quote(entry.key), entry.sha256)
+    if entry.metadata:
+        check_object(f"{root}{quote(entry.key)}.metadata", entry.metadata)
+    if entry.kind != "wheel":
+        return
+    require_uv()
+    for index, project in ways(root, entry):
+        wait_until_listed(index, entry, patience_s)
+        for tool in TOOLS:
+            attempt = Attempt(tool=tool, index=index, project=project)
+            install_and_compare(attempt, entry, local)
 
 
 def ways(url: str, entry: Entry) -> Iterator[tuple[str, str]]:
@@ -81,8 +76,8 @@ def ways(url: str, entry: Entry) -> Iterator[tuple[str, str]]:
         yield f"{url}{entry.recipe}/simple-json/", normal
 
 
-def require(tools: Tools) -> None:
-    if tools == OURS and find_spec("uv") is None:
+def require_uv() -> None:
+    if find_spec("uv") is None:
         raise MachineLacks(
             f"reading back needs uv beside hostwheel: {sys.executable} -m pip install uv"
         )
@@ -105,13 +100,23 @@ def wait_until_listed(index: str, entry: Entry, patience_s: float) -> None:
     page = f"{index}{project_of(entry.filename)}/"
     where = f"{page}index.html" if page.startswith("file:") else page
     until = time.monotonic() + patience_s
-    while entry.sha256.encode() not in b"".join(blocks(where)):
+    while problem := unlisted(where, entry):
         if time.monotonic() >= until:
             raise Refused(
-                f"{where} does not list {entry.filename} with sha256 {entry.sha256} after"
-                f" {patience_s:.0f} s: is there a cache before it that keeps pages longer?"
+                f"{problem}, {patience_s:.0f} s after it was published; is that the bucket's public"
+                " URL, and is no cache before it that keeps pages longer?"
             )
         time.sleep(POLL_S)
+
+
+def unlisted(where: str, entry: Entry) -> str:
+    """What is wrong with a page as to `entry`; "" where it lists it."""
+    try:
+        page = b"".join(blocks(where))
+    except Refused as error:  # a page that was not there may be remembered as well
+        return str(error)
+    listed = entry.sha256.encode() in page
+    return "" if listed else f"{where} lists no {entry.filename} with sha256 {entry.sha256}"
 
 
 def blocks(where: str) -> Iterator[bytes]:
@@ -122,36 +127,31 @@ def blocks(where: str) -> Iterator[bytes]:
                 yield block
     except urllib.error.HTTPError as error:
         error.close()
-        raise Refused(
-            f"{where}: {error.code} {error.reason}; is that what the bucket's public URL is?"
-        ) from None
+        raise Refused(f"{where}: {error.code} {error.reason}") from None
     except (OSError, ValueError, HTTPException) as error:
         raise MachineLacks(f"{where}: cannot be read: {error}; is it the public URL?") from None
 
 
-def install_and_compare(attempt: Attempt, entry: Entry, local: Path, tools: Tools) -> None:
+def install_and_compare(attempt: Attempt, entry: Entry, local: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="hostwheel-readback-") as folder:
-        site = install(attempt, entry, Path(folder), tools)
+        site = install(attempt, entry, Path(folder))
         found = next(differences(site, local), None)
     if found:
         raise Refused(f"{attempt.tool} installed {entry.filename} from {attempt.index}: {found}")
 
 
-def install(attempt: Attempt, entry: Entry, folder: Path, tools: Tools) -> Path:
+def install(attempt: Attempt, entry: Entry, folder: Path) -> Path:
     """Into a fresh environment; return its site-packages."""
-    wanted = folder / "requirements.txt"
+    wanted, fresh, env = folder / "requirements.txt", folder / "env", clean(os.environ)
     wanted.write_text(f"{attempt.project}=={entry.version} --hash=sha256:{entry.sha256}\n")
-    env = clean(os.environ)
     try:
-        capture(
-            (*tools.uv, "venv", "--quiet", "--python", sys.executable, str(folder / "env")), env=env
-        )
-        capture((*command(attempt, folder / "env"), "--requirement", str(wanted)), env=env)
+        capture((*TOOLS["uv"], "venv", "--quiet", "--python", sys.executable, str(fresh)), env=env)
+        capture((*command(attempt, fresh), "--requirement", str(wanted)), env=env)
     except StepFailed as error:
         raise Refused(
             f"{attempt.tool} cannot install {entry.filename} from {attempt.index}:\n{error}"
         ) from None
-    return next((folder / "env" / "lib").glob("python*/site-packages"))
+    return next((fresh / "lib").glob("python*/site-packages"))
 
 
 def command(attempt: Attempt, env: Path) -> tuple[str, ...]:
@@ -159,9 +159,9 @@ def command(attempt: Attempt, env: Path) -> tuple[str, ...]:
     same = ("--require-hashes", "--no-deps", "--quiet", "--no-cache-dir")
     if attempt.tool == "pip":
         start = ("--python", python, "install", "--disable-pip-version-check")
-        return (*attempt.argv, *start, *same, "--index-url", attempt.index)
+        return (*TOOLS[attempt.tool], *start, *same, "--index-url", attempt.index)
     start = ("pip", "install", "--python", python)
-    return (*attempt.argv, *start, *same, "--no-config", "--default-index", attempt.index)
+    return (*TOOLS[attempt.tool], *start, *same, "--no-config", "--default-index", attempt.index)
 
 
 def clean(ours: Mapping[str, str]) -> dict[str, str]:

@@ -48,18 +48,18 @@ class Rewritten:
         new.filename, new.extra, new.comment = name, b"", b""
         new.flag_bits &= ~SIZES_FOLLOW
         new.header_offset = self.out.tell()
+        if max(new.header_offset, new.file_size, new.compress_size) > LARGEST:
+            raise Refused(f"{name} makes the wheel one of 4 GiB or more, which needs zip64")
         self.out.write(new.FileHeader(zip64=False))
         self.members.append(new)
 
     def finish(self) -> None:
-        start = self.out.tell()
+        start, count = self.out.tell(), len(self.members)
         for member in self.members:
             self.out.write(central_header(member))
-        size, count = self.out.tell() - start, len(self.members)
-        if start + size > LARGEST or count > MOST:
-            raise Refused(
-                f"a wheel of {start + size} bytes and {count} files needs zip64: split it"
-            )
+        size = self.out.tell() - start
+        if start > LARGEST or count > MOST:
+            raise Refused(f"a wheel of {start} bytes and {count} files needs zip64")
         self.out.write(END.pack(b"PK\5\6", 0, 0, count, count, size, start, 0))
 
 

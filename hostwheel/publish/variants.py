@@ -5,8 +5,10 @@ installer decides on a version before it looks at variants: of `llama-cpp-python
 takes the highest, on every machine. So the copies share one version, `0.3.36+variants`, and one
 variants.json that names all of them. It sorts above every label that begins with "cpu" or "cu":
 uv with `--preview-features wheel-variants` takes it, and of it the copy that fits. pip, and uv
-without, see no file of it and take a plain wheel from the same index. A copy's label is the local
-version of its wheel.
+without, see no file of it and take a plain wheel from the same index; so does `uv lock`.
+
+A copy's label is the local version of its wheel. `uv pip list` shows the shared version; which copy
+it is, dist-info's variant.json says, and `python -m llama_cpp.hostwheel`.
 """
 
 import base64
@@ -52,6 +54,10 @@ class Names:
     copy: str
     rest: str
 
+    @property
+    def version(self) -> str:
+        return self.copy.partition("-")[2]
+
     def inside(self, name: str) -> str:
         """A member's name in the copy: dist-info and .data carry the version."""
         for folder in (".dist-info/", ".data/"):
@@ -78,8 +84,7 @@ def variant_of(wheel: Path, needs: Needs, folder: Path) -> Variant:
         raise BadInput(f"{wheel}: cannot be copied: {error}; build it again") from None
     finally:
         part.unlink(missing_ok=True)
-    version = names.copy.partition("-")[2]
-    return Variant(file=file, version=version, label=label, properties=properties)
+    return Variant(file=file, version=names.version, label=label, properties=properties)
 
 
 def named(wheel: Path) -> tuple[str, Names]:
@@ -97,10 +102,9 @@ def named(wheel: Path) -> tuple[str, Names]:
 
 def write_copy(wheel: Path, names: Names, variant: bytes, out: Rewritten) -> None:
     info = f"{names.wheel}.dist-info"
-    version = names.copy.partition("-")[2]
     with wheel.open("rb") as source, ZipFile(source) as archive:
         old = archive.getinfo(f"{info}/RECORD")
-        said = metadata(archive.read(f"{info}/METADATA"), version)
+        said = metadata(archive.read(f"{info}/METADATA"), names.version)
         new = {f"{info}/METADATA": said, f"{info}/variant.json": variant}
         for each in archive.infolist():
             if each.filename not in new and each is not old:
@@ -157,9 +161,13 @@ def differences(wheel: ZipFile, copy: ZipFile, names: Names) -> Iterator[str]:
             yield f"{name} has another mode"
         if digest(wheel, own[name]) != digest(copy, copied[name]):
             yield f"{name} has other bytes"
-    version = names.copy.partition("-")[2]
-    if metadata(wheel.read(own[f"{info}/METADATA"]), version) != copy.read(f"{info}/METADATA"):
+    said, variant = copy.read(f"{info}/METADATA"), copy.read(f"{info}/variant.json")
+    old = f"{names.wheel}.dist-info"
+    if said != metadata(wheel.read(f"{old}/METADATA"), names.version):
         yield "METADATA says more than another version"
+    new = {f"{old}/METADATA": said, f"{old}/variant.json": variant}
+    if copy.read(f"{info}/RECORD") != recorded(wheel.read(f"{old}/RECORD"), new, names):
+        yield "RECORD does not say what is in it"
 
 
 def digest(archive: ZipFile, info: ZipInfo) -> str:

@@ -53,7 +53,7 @@ class VariantsJson:
     def link(self, depth: int) -> Link:
         return Link(
             filename=self.filename,
-            url=relative(self.key, depth),
+            url=relative(self.sha256, self.filename, depth),
             sha256=self.sha256,
             size=len(self.body),
             uploaded=self.uploaded,
@@ -83,18 +83,13 @@ def variants_json(entries: Sequence[Entry]) -> VariantsJson:
 
 def described(variants: Mapping[str, Sequence[str]]) -> bytes:
     """What variants.json holds of these labels, and variant.json of one."""
-    return (
-        json.dumps(
-            {
-                "$schema": SCHEMA,
-                "default-priorities": {"namespace": list(PROVIDERS)},
-                "providers": PROVIDERS,
-                "variants": {label: nested(lines) for label, lines in sorted(variants.items())},
-            },
-            indent=1,
-        )
-        + "\n"
-    ).encode()
+    said = {
+        "$schema": SCHEMA,
+        "default-priorities": {"namespace": list(PROVIDERS)},
+        "providers": PROVIDERS,
+        "variants": {label: nested(lines) for label, lines in sorted(variants.items())},
+    }
+    return (json.dumps(said, separators=(",", ":")) + "\n").encode()
 
 
 def nested(lines: Iterable[str]) -> Mapping[str, Mapping[str, Sequence[str]]]:
