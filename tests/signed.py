@@ -12,12 +12,10 @@ from tempfile import mkdtemp
 from typing import Any
 
 from hostwheel.publish.evidence import read_evidence
-from hostwheel.publish.page import Page
 from hostwheel.publish.publish import publish
 from hostwheel.publish.store import new_bucket
 from hostwheel.trust.statement import NAME
 from tests.proved import proved
-from tests.stores import Memory
 
 
 def key(name: str = "release") -> Path:
@@ -103,13 +101,3 @@ class Published:
 
 def signed_bucket(folder: Path) -> Published:
     return Published(shutil.copytree(template(), folder / "bucket"))
-
-
-def memory(published: Published) -> Memory:
-    """The same in memory."""
-    bucket = Memory()
-    for path in published.folder.rglob("*"):
-        if path.is_file():
-            name = path.relative_to(published.folder).as_posix()
-            bucket.put(Page(key=name, body=path.read_bytes(), content_type="", cache_control=""))
-    return bucket
