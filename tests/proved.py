@@ -58,7 +58,8 @@ def write_build(out: Path, plan: Plan) -> None:
         for file in sorted((out / "dist").iterdir())
     ]
     said = {"schema": 1, "recipe": plan.recipe, "plan": plan.json(), "plan_hash": plan.hash}
-    write(out / "build.json", {**said, "artifacts": artifacts})
+    made_with = {"compiler": "12.2.0", "toolkit": None}
+    write(out / "build.json", {**said, **made_with, "artifacts": artifacts})
 
 
 def audit_again(out: Path) -> int:

@@ -18,11 +18,12 @@ MAY_IMPORT = {
     "bump": {"errors", "run", "facts", "plan", "build"},
     "readout": {"errors"},
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
-    "publish": {"errors", "run", "facts", "plan", "artifact", "audit"},
-    "user": {"errors", "run", "facts", "plan", "artifact", "audit", "publish"},
+    "trust": {"errors", "run", "facts", "plan", "artifact"},
+    "publish": {"errors", "run", "facts", "plan", "artifact", "audit", "trust"},
+    "user": {"errors", "run", "facts", "plan", "artifact", "audit", "trust", "publish"},
     "__main__": {
         *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),
-        *("readout", "smoke", "publish", "user"),
+        *("readout", "smoke", "trust", "publish", "user"),
     },
     "__init__": set[str](),
 }

@@ -20,6 +20,7 @@ from hostwheel.publish.page import Page
 from hostwheel.publish.prune import needed_keys
 from hostwheel.publish.publish import Published, add, publish
 from hostwheel.publish.through import Through
+from hostwheel.trust.sums import SIGNATURE, SUMS
 from tests.buckets import entry_of, metadata_of, tiny_wheel
 from tests.proved import PASSED, proved, write_smoke
 from tests.stores import Before, Counting, Crashed, Crashing, Memory, Overwriting, folder
@@ -424,6 +425,9 @@ def test_one_more_file_takes_few_requests_and_no_listing(
         ("read", "catalog"): 2,  # the newest; and what was made, for the copy
         ("create", "catalog"): 1,
         ("put", HINT): 1,
+        ("read", SIGNATURE): 1,  # is it signed
+        ("read", SUMS): 1,
+        ("put", SUMS): 1,
     }
 
 

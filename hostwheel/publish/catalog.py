@@ -32,7 +32,8 @@ class Entry:
 
     `size` in bytes; `uploaded` RFC 3339 in UTC; `requires_python`, `requires` (the wheel's
     Requires-Dist) and `metadata` (sha256 of the METADATA file beside it) are empty for archives.
-    `evidence` is file name → sha256 of build.json, audit.json, smoke.json and audit.html.
+    `evidence` is file name → sha256 of build.json, audit.json, smoke.json and audit.html, and of
+    statement.json where it is signed.
     `variant` is the variant label, `properties` its "namespace :: feature :: value" lines.
     `yanked` is the reason, None where it is not.
     """

@@ -27,6 +27,7 @@ from hostwheel.publish.repair import repair
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
 from hostwheel.publish.yank import yank
+from hostwheel.trust.ssh import read_key
 
 HASH = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 DEFAULT = "dist/bucket"
@@ -37,6 +38,8 @@ def add_publish_arguments(made: argparse.ArgumentParser) -> None:
     out_help = "the out/RECIPE folder of a build, with audit.json and smoke.json"
     made.add_argument("out", type=Path, metavar="OUT", help=out_help)
     made.add_argument("--to", metavar="URL", default=DEFAULT, help=f"{URL}; default: {DEFAULT}")
+    key_help = "sign with this SSH key: statements of provenance, and SHA256SUMS"
+    made.add_argument("--key", type=Path, metavar="FILE", help=key_help)
     add_writing(made)
     made.add_argument("--dry-run", action="store_true", help="only print what would be written")
     back_help = "the bucket's public address: real pip and uv then install from there, by hash"
@@ -97,13 +100,16 @@ def add_endpoint(made: argparse.ArgumentParser) -> None:
 
 def run_publish(arguments: argparse.Namespace) -> int:
     evidence = read_evidence(arguments.out)  # before anything is made or opened
+    signing = read_key(arguments.key) if arguments.key else None
     bucket = new_bucket(arguments.to, arguments.endpoint_url)
     with telling(bucket, arguments) as (told, journal), shown_progress() as advance:
-        done = publish(evidence, told, advance)
+        done = publish(evidence, told, advance, arguments.key)
     if arguments.json:
-        print(json.dumps(published_json(done, bucket, journal), indent=1))
+        said = published_json(done, bucket, journal)
+        print(json.dumps({**said, "key": signing and signing.fingerprint}, indent=1))
     else:
         print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
+        print(f"signed with {signing}" if signing else "not signed: --key FILE signs it")
     if arguments.read_back and not arguments.dry_run:
         read_all_back(arguments.read_back, done, arguments.out / "dist")
     return 0

@@ -24,6 +24,7 @@ from hostwheel.publish.generations import (
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.page import Page
 from hostwheel.publish.prune import OBJECTS, needed_objects
+from hostwheel.trust.sums import SIGNATURE
 
 Kind = Literal["missing", "damaged", "stale", "dangling", "orphan"]
 """Not there; other bytes than its hash says; a page that is not what the catalog gives; a link
@@ -143,7 +144,7 @@ def page_faults(bucket: Bucket, keys: Collection[str], pages: Iterable[Page]) ->
 
 def orphans(bucket: Bucket, keys: Iterable[str], pages: Iterable[Page]) -> Iterator[Fault]:
     """What no kept generation refers to: left by a publisher that was stopped, or put by hand."""
-    known = {PROBE, *(page.key for page in pages), *needed_by_kept(bucket, keys)}
+    known = {PROBE, SIGNATURE, *(page.key for page in pages), *needed_by_kept(bucket, keys)}
     for key in sorted(set(keys) - known):
         if key.startswith(OBJECTS):
             remedy = f"`hostwheel prune {bucket.url} --keep 10`, once nobody is publishing"

@@ -16,6 +16,7 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
 from hostwheel.publish.index import render
 from hostwheel.publish.page import INDEX_CACHE, OBJECT_CACHE, Page
+from hostwheel.trust.sums import SUMS, sums
 
 HINT = "catalog.json"
 FOLDER = "catalog/"
@@ -118,10 +119,16 @@ def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
 
 
 def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
-    """All pages that this bucket can hold, each after what it links to, and `catalog.json`."""
+    """All pages that this bucket can hold, each after what it links to; `catalog.json` is last."""
     pages = (page for page in render(catalog) if bucket.slashes or not page.key.endswith("/"))
     stored = bucket.read(generation_key(catalog.generation))  # faster than to write it anew
-    return (*pages, catalog_page(HINT, stored or catalog.json().encode(), INDEX_CACHE))
+    copy = catalog_page(HINT, stored or catalog.json().encode(), INDEX_CACHE)
+    return (*pages, sums_page(catalog), copy)
+
+
+def sums_page(catalog: Catalog) -> Page:
+    body = sums({each.filename: each.sha256 for each in catalog.entries})
+    return Page(key=SUMS, body=body, content_type="text/plain", cache_control=INDEX_CACHE)
 
 
 def write_changed(bucket: Bucket, pages: Sequence[Page]) -> None:

@@ -1,5 +1,6 @@
 """A proved build → a bucket. Objects first, then a catalog generation, then what is derived."""
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.generations import advance, newest, settle
 from hostwheel.publish.objects import Advance, upload_all
+from hostwheel.publish.sign import hashes, sign_sums, vouched, with_statements
 from hostwheel.publish.variant_items import with_variants
 
 
@@ -26,18 +28,27 @@ class Published:
     not_run: int
 
 
-def publish(evidence: Evidence, bucket: Bucket, progress: Advance) -> Published:
-    """Refused where a name is taken by other bytes.
+def publish(
+    evidence: Evidence, bucket: Bucket, progress: Advance, key: Path | None = None
+) -> Published:
+    """Signed with `key`, an SSH key, if there is one. Refused where a name is taken by other bytes.
 
     A publish that was stopped anywhere leaves an index that holds, and the next one goes on.
     """
     with TemporaryDirectory(prefix="hostwheel-publish-") as folder:
         ready = tuple(with_variants(items(evidence, now()), Path(folder)))
+        if key:
+            build = json.loads(evidence.texts["build.json"])
+            ready = tuple(with_statements(ready, build, key))
         entries = [each.entry for each in ready]
         catalog = newest(bucket)
         merged(catalog, entries)  # refused before anything goes up
+        known = vouched(bucket, catalog, key)
         upload_all(bucket, [each for item in ready for each in item.uploads], progress)
-    return add(bucket, catalog, entries, evidence.not_run)
+    done = add(bucket, catalog, entries, evidence.not_run)
+    if key:
+        sign_sums(bucket, key, {**known, **hashes(entries)})
+    return done
 
 
 def now() -> str:

@@ -3,7 +3,13 @@
 import argparse
 from collections.abc import Callable, Mapping
 
-from hostwheel.user import bundle_command, capture_command, doctor_command, pick_command
+from hostwheel.user import (
+    bundle_command,
+    capture_command,
+    doctor_command,
+    pick_command,
+    verify_command,
+)
 
 COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
     "capture": (
@@ -14,4 +20,5 @@ COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]
     "pick": (pick_command.WHAT, pick_command.EXAMPLE, pick_command.add_pick_arguments),
     "doctor": (doctor_command.WHAT, doctor_command.EXAMPLE, doctor_command.add_doctor_arguments),
     "bundle": (bundle_command.WHAT, bundle_command.EXAMPLE, bundle_command.add_bundle_arguments),
+    "verify": (verify_command.WHAT, verify_command.EXAMPLE, verify_command.add_verify_arguments),
 }

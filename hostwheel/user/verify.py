@@ -1,0 +1,81 @@
+"""Who built this, from what, and is it that? A bucket, a file with its statement, or a bundle."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.error import HTTPError
+from urllib.parse import quote, urlsplit
+from urllib.request import urlopen
+
+from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.plan.files import check_file
+from hostwheel.publish.generations import HINT
+from hostwheel.publish.store import open_bucket
+from hostwheel.trust.ssh import Signers
+from hostwheel.trust.statement import NAME
+from hostwheel.user.verify_artifact import Given, artifact_findings
+from hostwheel.user.verify_bucket import bucket_findings
+from hostwheel.user.verify_bundle import bundle_findings, is_bundle
+from hostwheel.user.verify_finding import Finding, Outcome, Read
+
+SECONDS = 60
+ABSENT = (403, 404)  # S3 says 403 of what is not there to who may not list
+
+
+def verify(where: str, signers: Signers | None) -> Iterator[Finding]:
+    """BadInput for what is none of the three; MachineLacks without network or ssh-keygen."""
+    if urlsplit(where).scheme in ("http", "https"):
+        return bucket_findings(where, over_http(where.rstrip("/")), signers)
+    if "://" in where:
+        return bucket_findings(where, open_bucket(where).read, signers)
+    path = Path(where)
+    if not path.exists():
+        raise BadInput(f"{path}: not there; give a bucket's URL, a wheel or archive, or a bundle")
+    if is_bundle(path):
+        return bundle_findings(path, signers)
+    if path.is_dir():
+        check_bucket(path)
+        return bucket_findings(where, open_bucket(where).read, signers)
+    check_file(path)
+    lacking = f"neither {path.name}.{NAME} nor {NAME} is beside it: fetch it from the bucket"
+    unsigned: tuple[Outcome, str] = ("refused", f"nothing shows what it is: {lacking}")
+    given = Given(name=path.name, file=path, read=beside(path), unsigned=unsigned)
+    return artifact_findings(given, signers)
+
+
+def check_bucket(folder: Path) -> None:
+    if not (folder / HINT).is_file():
+        raise BadInput(
+            f"{folder}: neither a bundle (bundle.json) nor a bucket ({HINT}); of a build in out/,"
+            " give a file of its dist/ after publishing"
+        )
+
+
+def beside(path: Path) -> Read:
+    """Evidence named after the file (x.whl.statement.json), or as the bucket names it."""
+
+    def read(name: str) -> bytes | None:
+        places = (path.with_name(f"{path.name}.{name}"), path.with_name(name))
+        found = next((each for each in places if each.is_file()), None)
+        return found.read_bytes() if found else None
+
+    return read
+
+
+def over_http(address: str) -> Read:
+    def read(key: str) -> bytes | None:
+        where = f"{address}/{quote(key)}"
+        try:
+            with urlopen(where, timeout=SECONDS) as answer:
+                content: bytes = answer.read()
+        except HTTPError as error:
+            error.close()
+            if error.code in ABSENT:
+                return None
+            raise MachineLacks(f"{where}: {error.code} {error.reason}; try again later") from None
+        except (OSError, ValueError) as error:
+            raise MachineLacks(
+                f"{where}: cannot be read: {error}; check network and proxy"
+            ) from None
+        return content
+
+    return read

@@ -1,0 +1,168 @@
+"""A bundle, packed or not: every file against its SHA256SUMS, our wheel against its statement."""
+
+import hashlib
+import json
+import shutil
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, Protocol
+
+from hostwheel.artifact.contents import open_artifact, walk
+from hostwheel.artifact.safely import damaged
+from hostwheel.errors import BadInput, Refused
+from hostwheel.trust.ssh import Signers
+from hostwheel.trust.statement import NAME
+from hostwheel.trust.sums import SUMS, read_sums
+from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
+from hostwheel.user.verify_finding import About, Finding, Outcome
+
+SAID = "bundle.json"
+EVIDENCE = "evidence/"  # of our wheel, statement.json among it
+UNSIGNED: tuple[Outcome, str] = (
+    "not checked",
+    f"the bundle has no {EVIDENCE}{NAME}, so who built the wheel is unknown",
+)
+OTHERS = "who made this package: its bytes are those that were bundled"
+
+
+class Files(Protocol):
+    """The files of a bundle by name."""
+
+    def names(self) -> tuple[str, ...]: ...
+    def open(self, name: str) -> IO[bytes]: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    path: Path
+
+    def names(self) -> tuple[str, ...]:
+        files = (each for each in walk(self.path) if each.is_symlink() or not each.is_dir())
+        return tuple(each.relative_to(self.path).as_posix() for each in files)
+
+    def open(self, name: str) -> IO[bytes]:
+        return (self.path / name).open("rb")
+
+
+@dataclass(frozen=True, slots=True)
+class Zip:
+    archive: zipfile.ZipFile
+
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.filename for each in self.archive.infolist() if not each.is_dir())
+
+    def open(self, name: str) -> IO[bytes]:
+        return self.archive.open(name)
+
+
+def is_bundle(path: Path) -> bool:
+    if path.is_dir():
+        return (path / SAID).is_file()
+    if not zipfile.is_zipfile(path) or path.suffix == ".whl":
+        return False
+    with zipfile.ZipFile(path) as archive:
+        return SAID in archive.namelist()
+
+
+def bundle_findings(path: Path, signers: Signers | None) -> Iterator[Finding]:
+    with damaged(path):
+        if path.is_dir():
+            yield from files_findings(Folder(path), signers)
+            return
+        with zipfile.ZipFile(path) as archive:
+            yield from files_findings(Zip(archive), signers)
+
+
+def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
+    sums = About(name=SUMS)
+    names = files.names()
+    try:
+        listed = listed_files(files, names)
+    except Refused as error:
+        yield sums.refused("sums", str(error))
+        return
+    found = tuple(sum_findings(files, names, listed))
+    yield from found
+    ours = our_wheel(files)
+    for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
+        if any(each.about == name and each.outcome == "refused" for each in found):
+            continue  # it has other bytes, and that was said
+        yield from wheel_findings(files, name, name == ours, signers)
+
+
+def listed_files(files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
+    if SUMS not in names:
+        raise Refused("is not in the bundle, so nothing says what was bundled")
+    if doubles := [name for name, count in Counter(names).items() if count > 1]:
+        raise Refused(f"{doubles[0]} is in the bundle twice")
+    with files.open(SUMS) as file:
+        return read_sums(file.read())
+
+
+def sum_findings(
+    files: Files, names: tuple[str, ...], listed: Mapping[str, str]
+) -> Iterator[Finding]:
+    for name in sorted({*names, *listed} - {SUMS}):
+        about = About(name=name)
+        if name not in listed:
+            yield about.refused("sums", f"is in the bundle and not in {SUMS}")
+        elif name not in names:
+            yield about.refused("sums", f"is in {SUMS} and not in the bundle")
+        elif (actual := digest(files, name)) != listed[name]:
+            yield about.refused("sums", f"sha256 {actual}, {SUMS} says {listed[name]}")
+        else:
+            yield about.checked("sums", f"has the sha256 of {SUMS}")
+
+
+def digest(files: Files, name: str) -> str:
+    seen = hashlib.sha256()
+    with files.open(name) as file:
+        while block := file.read(1 << 20):
+            seen.update(block)
+    return seen.hexdigest()
+
+
+def our_wheel(files: Files) -> str:
+    """The name of the wheel that hostwheel built. BadInput where bundle.json names none."""
+    try:
+        with files.open(SAID) as file:
+            return f"wheels/{json.load(file)['wheel']}"
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise BadInput(f"{SAID} names no wheel ({error}): make the bundle anew") from None
+
+
+def wheel_findings(
+    files: Files, name: str, is_ours: bool, signers: Signers | None
+) -> Iterator[Finding]:
+    """`is_ours`: hostwheel built it, and its evidence may be in the bundle."""
+    names = files.names()
+
+    def evidence(each: str) -> bytes | None:
+        if f"{EVIDENCE}{each}" not in names:
+            return None
+        with files.open(f"{EVIDENCE}{each}") as source:
+            return source.read()
+
+    with TemporaryDirectory(prefix="hostwheel-verify-") as folder:
+        path = Path(folder) / name.rpartition("/")[2]
+        with files.open(name) as source, path.open("xb") as target:
+            shutil.copyfileobj(source, target, 1 << 20)
+        if is_ours:
+            given = Given(name=path.name, file=path, read=evidence, unsigned=UNSIGNED)
+            yield from artifact_findings(given, signers)
+        else:
+            yield from others_findings(About(name=name), path, Path(folder) / "unpacked")
+
+
+def others_findings(about: About, wheel: Path, unpacked: Path) -> Iterator[Finding]:
+    """Of a wheel that somebody else built: NVIDIA's are to be as NVIDIA made them."""
+    unpacked.mkdir()
+    try:
+        yield from record_findings(about, open_artifact(wheel, unpacked))
+    except BadInput as error:  # archives inside, which other people's wheels may have
+        yield about.not_checked("record", str(error).removeprefix(f"{wheel}: "))
+    yield about.not_checked("signature", OTHERS)

@@ -1,0 +1,462 @@
+"""What we publish verifies, and each way of tampering with it is named."""
+
+import base64
+import hashlib
+import json
+import re
+import shutil
+import zipfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from hostwheel.__main__ import main
+from hostwheel.trust.dsse import PAYLOAD_TYPE, bare, pae, seal
+from hostwheel.trust.ssh import SUMS_NAMESPACE, sign
+from hostwheel.trust.statement import NAME
+from hostwheel.user.verify_finding import Finding
+from tests.buckets import serving
+from tests.signed import Published, allowed, key, public, put_up, signed_bucket
+
+LISTS = ("catalog.json", "SHA256SUMS")
+Tamper = Callable[[Published], None]
+
+
+@pytest.fixture
+def bucket(tmp_path: Path) -> Published:
+    return signed_bucket(tmp_path)
+
+
+def verify(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> tuple[int, str]:
+    """Exit status and output."""
+    capsys.readouterr()
+    code = main(["verify", *map(str, argv)])
+    return code, capsys.readouterr().out
+
+
+def refusals(capsys: pytest.CaptureFixture[str], *argv: str | Path) -> list[Finding]:
+    """From --json; the exit status has to agree."""
+    code = main(["verify", *map(str, argv), "--json"])
+    said = json.loads(capsys.readouterr().out)
+    found = [Finding(**each) for each in said["findings"]]
+    refused = [each for each in found if each.outcome == "refused"]
+    assert (code, said["refused"]) == ((1, True) if refused else (0, False))
+    return refused
+
+
+# what holds
+
+
+@pytest.mark.parametrize("whose", ["key", "allowed", "nobody"])
+def test_what_we_publish_verifies(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str], whose: str
+) -> None:
+    options: Mapping[str, tuple[str | Path, ...]] = {
+        "key": ("--key", public()),
+        "allowed": ("--allowed-signers", allowed(tmp_path / "signers")),
+        "nobody": (),
+    }
+    code, out = verify(capsys, bucket.folder, *options[whose])
+    assert code == 0, out
+    assert "refused" not in out
+    assert "signature: 4 files: signed with ED25519 key SHA256:" in out
+    assert "subject: 3 files: the statement is of exactly these bytes" in out
+    assert "record: 2 files: the files in it are those of its RECORD" in out
+    assert ("whose key that is" in out) == (whose == "nobody")
+    assert ("the key is that of release@example.org" in out) == (whose == "allowed")
+    assert "yanks, times of upload" in out
+
+
+def test_over_http_it_verifies_too(bucket: Published, capsys: pytest.CaptureFixture[str]) -> None:
+    files = [path for path in bucket.folder.rglob("*") if path.is_file()]
+    held = {
+        path.relative_to(bucket.folder).as_posix(): (path.read_bytes(), "text/plain")
+        for path in files
+    }
+    with serving(held) as server:
+        code, out = verify(capsys, server.url, "--key", public())
+        assert code == 0, out
+        held.pop(bucket.file().relative_to(bucket.folder).as_posix())
+        code, out = verify(capsys, server.url)
+    assert code == 1
+    assert "is nothing, not sha256" in out
+
+
+def test_unsigned_is_said_and_is_refused_where_a_signer_was_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_up(tmp_path / "bucket", None)
+    code, out = verify(capsys, tmp_path / "bucket")
+    assert code == 0, out
+    assert "not signed, so who published it is unknown" in out
+    refused = refusals(capsys, tmp_path / "bucket", "--key", public())
+    assert {each.check for each in refused} == {"signature", "statement"}
+
+
+# tampering without the key
+
+
+def edit_envelope(bucket: Published, **changes: object) -> None:
+    bucket.statement(json.dumps({**bucket.envelope(), **changes}).encode())
+
+
+def resigned(bucket: Published, name: str, namespace: str = "statement@hostwheel") -> None:
+    """The same statement, signed with another key or for another purpose."""
+    payload = base64.b64decode(bucket.envelope()["payload"])
+    made = json.loads(seal(payload, key(name)))
+    made["signatures"][0]["sig"] = bare(sign(pae(PAYLOAD_TYPE, payload), key(name), namespace))
+    bucket.statement(json.dumps(made).encode())
+
+
+def another_payload(bucket: Published) -> None:
+    payload = base64.b64decode(bucket.envelope()["payload"]).replace(b"cpu-avx2", b"cpu-avx3")
+    edit_envelope(bucket, payload=base64.b64encode(payload).decode())
+
+
+def of_another_file(bucket: Published) -> None:
+    bucket.statement(bucket.evidence(NAME, "archive").read_bytes())
+
+
+def named_key(bucket: Published) -> None:
+    signature = {**bucket.envelope()["signatures"][0], "keyid": "SHA256:other"}
+    edit_envelope(bucket, signatures=[signature])
+
+
+def cut_short(bucket: Published) -> None:
+    bucket.statement(bucket.evidence(NAME).read_bytes()[:-100])
+
+
+def cut_signature(bucket: Published) -> None:
+    signature = bucket.envelope()["signatures"][0]
+    edit_envelope(bucket, signatures=[{**signature, "sig": signature["sig"][:100]}])
+
+
+def stripped(bucket: Published) -> None:
+    catalog = bucket.catalog
+    for entry in catalog["entries"]:
+        entry["evidence"].pop(NAME)
+    (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
+
+
+def sums_line(bucket: Published) -> None:
+    bucket.relist(bucket.entry()["sha256"], "0" * 64, ("SHA256SUMS",))
+
+
+def sums_more(bucket: Published) -> None:
+    with (bucket.folder / "SHA256SUMS").open("a") as file:
+        file.write(f"{'0' * 64}  more.whl\n")
+
+
+def sums_damaged(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS").write_text("what is this\n")
+
+
+def signature_of_another(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS.sig").write_bytes(sign(b"another", key(), SUMS_NAMESPACE))
+
+
+def signature_in_git(bucket: Published) -> None:
+    text = (bucket.folder / "SHA256SUMS").read_bytes()
+    (bucket.folder / "SHA256SUMS.sig").write_bytes(sign(text, key(), "git"))
+
+
+def altered(bucket: Published) -> None:
+    bucket.swap(bucket.file("archive"), bucket.file("archive").read_bytes() + b"\0", LISTS)
+
+
+def altered_in_place(bucket: Published) -> None:
+    bucket.file().write_bytes(bucket.file().read_bytes() + b"\0")
+
+
+def evidence_in_place(bucket: Published) -> None:
+    bucket.evidence("smoke.json").write_text("{}")
+
+
+def evidence_relisted(bucket: Published) -> None:
+    bucket.swap(bucket.evidence("smoke.json"), b'{"passed": true}')
+
+
+def promises_less(bucket: Published) -> None:
+    catalog = bucket.catalog
+    for entry in catalog["entries"]:
+        entry["needs"]["features"] = ["sse3"]
+    (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
+
+
+def rewritten(bucket: Published, changes: Mapping[str, bytes], record: bool = True) -> None:
+    """The wheel with other members (by the end of their name), RECORD in line, and the lists."""
+    made = bucket.folder / "made.whl"
+    with zipfile.ZipFile(bucket.file()) as old, zipfile.ZipFile(made, "w") as new:
+        members = {each: old.read(each) for each in old.namelist()}
+        for end, body in changes.items():
+            name = next(each for each in members if each.endswith(end))
+            if record:
+                where = next(each for each in members if each.endswith("/RECORD"))
+                members[where] = members[where].replace(digest(members[name]), digest(body))
+            members[name] = body
+        for each, body in members.items():
+            new.writestr(each, body)
+    bucket.swap(bucket.file(), made.read_bytes(), LISTS)
+    made.unlink()
+
+
+def digest(body: bytes) -> bytes:
+    return base64.urlsafe_b64encode(hashlib.sha256(body).digest()).rstrip(b"=")
+
+
+BILL = b'{"bomFormat": "CycloneDX", "components": []}\n'
+
+
+def sbom(bucket: Published) -> None:
+    rewritten(bucket, {".cdx.json": BILL})
+
+
+def sbom_and_what_names_it(bucket: Published) -> None:
+    info = json.dumps({"sbom": {"sha256": hashlib.sha256(BILL).hexdigest()}}).encode()
+    rewritten(bucket, {".cdx.json": BILL, "/build-info.json": info})
+
+
+def member(bucket: Published) -> None:
+    rewritten(bucket, {"llama_cpp/__init__.py": b"import os\n"}, record=False)
+
+
+def sums_gone(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS").unlink()
+
+
+def signature_gone(bucket: Published) -> None:
+    (bucket.folder / "SHA256SUMS.sig").unlink()
+
+
+def statement_gone(bucket: Published) -> None:
+    bucket.evidence(NAME).unlink()
+
+
+def of_another_kind(bucket: Published) -> None:
+    edit_envelope(bucket, payloadType="text/plain")
+
+
+def no_signature(bucket: Published) -> None:
+    edit_envelope(bucket, signatures=[])
+
+
+def another_key(bucket: Published) -> None:
+    resigned(bucket, "other")
+
+
+def for_another_purpose(bucket: Published) -> None:
+    resigned(bucket, "release", SUMS_NAMESPACE)
+
+
+TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
+    # of what                  # refused by  # with
+    signature_of_another: ("signature", "incorrect signature"),
+    signature_in_git: ("signature", "namespace does not match"),
+    sums_line: ("sums", "says 0000"),
+    sums_more: ("sums", "says 0000000000.* of more.whl, the catalog says nothing"),
+    sums_damaged: ("sums", "line 1 has another form"),
+    sums_gone: ("sums", "is not there"),
+    signature_gone: ("signature", "nobody vouches"),
+    statement_gone: ("statement", "it is not there"),
+    stripped: ("statement", "nothing shows that your signer built it"),
+    cut_short: ("statement", "is cut short"),
+    cut_signature: ("signature", "does not hold"),
+    another_payload: ("signature", "incorrect signature"),
+    of_another_kind: ("statement", "text/plain"),
+    no_signature: ("statement", "with 0 signatures"),
+    another_key: ("signer", r"signed with .*, expected ED25519 key"),
+    for_another_purpose: ("signature", "namespace does not"),
+    named_key: ("signature", "SHA256:other is named as its key"),
+    of_another_file: ("subject", "is of another file: llama-server"),
+    altered: ("subject", "the statement is of"),
+    altered_in_place: ("catalog", "not sha256"),
+    evidence_in_place: ("evidence", "smoke.json is .*, the statement says"),
+    evidence_relisted: ("evidence", "smoke.json is .*, the statement says"),
+    promises_less: ("catalog", "other needs or recipe"),
+    sbom: ("sbom", "build-info.json says"),
+    sbom_and_what_names_it: ("sbom", "the statement says"),
+    member: ("record", "llama_cpp/__init__.py has other bytes than RECORD says"),
+}
+
+
+@pytest.mark.parametrize("tamper", TAMPERINGS)
+def test_tampering_is_named(
+    bucket: Published, capsys: pytest.CaptureFixture[str], tamper: Tamper
+) -> None:
+    check, message = TAMPERINGS[tamper]
+    tamper(bucket)
+    capsys.readouterr()
+    found = refusals(capsys, bucket.folder, "--key", public())
+    assert any(each.check == check and re.search(message, each.message) for each in found), found
+
+
+def test_a_bucket_that_is_signed_does_not_pass_without_statements(
+    bucket: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Nobody named a signer, and still: they were taken away."""
+    stripped(bucket)
+    code, out = verify(capsys, bucket.folder)
+    assert code == 1
+    assert "the bucket is signed, and this file has no statement" in out
+
+
+def test_what_an_envelope_says_is_not_believed_when_it_does_not_hold(
+    bucket: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    another_payload(bucket)
+    code, out = verify(capsys, bucket.folder, "--key", public())
+    assert code == 1
+    assert "cpu-avx3" not in out
+
+
+# signers
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ('valid-before="20200101"', "key has expired"),
+        ('namespaces="git"', "not permitted for use in signature namespace"),
+    ],
+)
+def test_a_signer_whose_key_is_not_for_this(
+    bucket: Published,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    options: str,
+    message: str,
+) -> None:
+    signers = allowed(tmp_path / "signers", options=options)
+    refused = refusals(capsys, bucket.folder, "--allowed-signers", signers)
+    assert {each.check for each in refused} == {"signer"}
+    assert all(message in each.message for each in refused)
+
+
+def test_an_unknown_and_a_revoked_signer(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unknown = ("--allowed-signers", allowed(tmp_path / "unknown", "other"))
+    code, out = verify(capsys, bucket.folder, *unknown)
+    assert code == 1
+    assert "is not among" in out
+    known = ("--allowed-signers", allowed(tmp_path / "known"))
+    code, out = verify(capsys, bucket.folder, *known, "--revoked", public())
+    assert code == 1
+    assert f"key of release@example.org: revoked in {public()}" in out
+    code, _ = verify(capsys, bucket.folder, *known, "--revoked", public("other"))
+    assert code == 0
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (("--revoked", public), "goes with --allowed-signers"),
+        (("--allowed-signers", Path("nowhere")), "nowhere"),
+        (("--key", Path("nowhere")), "no such file"),
+        (("--key", Path(__file__)), "no SSH key"),
+    ],
+)
+def test_options_that_cannot_be_meant(
+    bucket: Published,
+    capsys: pytest.CaptureFixture[str],
+    argv: tuple[str, Path | Callable[[], Path]],
+    message: str,
+) -> None:
+    option, value = argv
+    path = value() if callable(value) else value
+    assert main(["verify", str(bucket.folder), option, str(path)]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_without_ssh_keygen_it_says_how_to_get_it(
+    bucket: Published, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["verify", str(bucket.folder)]) == 3
+    assert "apt-get install openssh-client" in capsys.readouterr().err
+
+
+def test_an_old_ssh_keygen_is_not_a_wrong_signature(
+    bucket: Published,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As OpenSSH 8.0 of RHEL 8 answers."""
+    old = tmp_path / "ssh-keygen"
+    old.write_text("#!/bin/sh\necho 'ssh-keygen: unknown option -- Y' >&2\nexit 1\n")
+    old.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert main(["verify", str(bucket.folder)]) == 3
+    assert "too old" in capsys.readouterr().err
+
+
+# a file with its statement beside it
+
+
+@pytest.fixture
+def wheel(bucket: Published, tmp_path: Path) -> Path:
+    """Downloaded, with its statement."""
+    file = shutil.copy(bucket.file(), tmp_path)
+    shutil.copy(bucket.evidence(NAME), f"{file}.{NAME}")
+    return Path(file)
+
+
+def test_a_file_with_its_statement(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out = verify(capsys, wheel, "--key", public())
+    assert code == 0, out
+    assert "the statement is of exactly these bytes" in out
+    assert "build.json is not beside it" in out
+
+
+def test_evidence_beside_a_file_is_checked(
+    wheel: Path, bucket: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(bucket.evidence("build.json"), wheel.parent)
+    assert "build.json is what was published" in verify(capsys, wheel)[1]
+    (wheel.parent / "build.json").write_text("{}")
+    code, out = verify(capsys, wheel)
+    assert code == 1
+    assert "evidence: " in out
+
+
+def test_a_variant_copy_has_the_statement_of_its_wheel(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = shutil.copy(bucket.file("variant"), tmp_path)
+    shutil.copy(bucket.evidence(NAME, "variant"), tmp_path / NAME)
+    assert verify(capsys, file, "--key", public())[0] == 0
+
+
+def test_a_file_without_its_statement(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path(f"{wheel}.{NAME}").unlink()
+    code, out = verify(capsys, wheel)
+    assert code == 1
+    assert "statement: " in out
+    assert "is beside it: fetch it from the bucket" in out
+
+
+def test_a_file_under_another_name(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Installers believe file names."""
+    other = wheel.rename(wheel.with_name(wheel.name.replace("avx2", "avx512")))
+    Path(f"{wheel}.{NAME}").rename(f"{other}.{NAME}")
+    code, out = verify(capsys, other)
+    assert code == 1
+    assert "the statement is of another file" in out
+
+
+def test_a_file_cut_short(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wheel.write_bytes(wheel.read_bytes()[:-100])
+    code, out = verify(capsys, wheel, "--key", public())
+    assert code == 1
+    assert "damaged or cut short" in out
+
+
+@pytest.mark.parametrize("where", ["nothing", ".", "ftp://example.org/x"])
+def test_what_is_none_of_the_three(
+    where: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(["verify", where]) == 2
+    assert capsys.readouterr().err
