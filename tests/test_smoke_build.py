@@ -63,12 +63,11 @@ def spoil(library: Path) -> None:
     binary.write(str(library))
 
 
-def test_a_healthy_build_passes(cpu_avx2: Built) -> None:
-    evidence = smoke(Request(out=cpu_avx2.out))
+def test_a_healthy_build_passes(cpu_avx2_proved: Built) -> None:
+    evidence = json.loads((cpu_avx2_proved.out / "smoke.json").read_text())
     assert evidence["passed"], evidence["checks"]
-    recorded = {each["name"]: each["sha256"] for each in cpu_avx2.evidence["artifacts"]}
+    recorded = {each["name"]: each["sha256"] for each in cpu_avx2_proved.evidence["artifacts"]}
     assert evidence["artifacts"] == recorded
-    assert json.loads((cpu_avx2.out / "smoke.json").read_text()) == evidence
 
 
 def test_a_build_with_avx512_in_it_fails(cpu_avx2: Built, tmp_path: Path) -> None:

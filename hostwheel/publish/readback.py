@@ -18,7 +18,8 @@ from zipfile import ZipFile
 from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
 from hostwheel.publish.catalog import Entry
 from hostwheel.publish.links import project_of
-from hostwheel.run import capture
+from hostwheel.publish.page import JSON
+from hostwheel.run import capture, say
 
 PATIENCE_S = 90.0  # a cache before the bucket may keep a page for INDEX_CACHE
 TIMEOUT_S = 60.0
@@ -67,13 +68,26 @@ def read_back(url: str, entry: Entry, local: Path, *, patience_s: float = PATIEN
 
 
 def ways(url: str, entry: Entry) -> Iterator[tuple[str, str]]:
-    """Index and spelling. A folder has HTML only: no server would say what its JSON is."""
+    """Index and spelling. Folders, file servers and website hosting have HTML only: none of them
+    has a key that ends in a slash, and says what its JSON is."""
     written, normal = entry.filename.partition("-")[0], project_of(entry.filename)
     yield f"{url}simple/", normal
     yield f"{url}{entry.recipe}/simple/", written
-    if not url.startswith("file:"):
+    if serves_json(f"{url}simple-json/"):
         yield f"{url}simple-json/", written
         yield f"{url}{entry.recipe}/simple-json/", normal
+    else:
+        say(f"{url}simple-json/ is not served as JSON: only HTML is read back")
+
+
+def serves_json(where: str) -> bool:
+    if where.startswith("file:"):
+        return False
+    try:
+        with urllib.request.urlopen(where, timeout=TIMEOUT_S) as response:
+            return bool(response.headers.get_content_type() == JSON)
+    except OSError:
+        return False
 
 
 def require_uv() -> None:
