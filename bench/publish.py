@@ -1,6 +1,6 @@
 """How long it takes to publish one build beside 10,000 wheels, in a local folder.
 
-python bench/publish.py out/cpu-avx2 > bench/publish.json
+python -m bench.publish out/cpu-avx2 > bench/publish.json
 
 The others are OUT's wheel under other versions, of twelve recipes. Medians. bench/index.py has the
 index alone.
@@ -13,7 +13,6 @@ import platform
 import statistics
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -27,42 +26,12 @@ from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.generations import generation_page, settle
-from hostwheel.publish.page import Page
 from hostwheel.publish.publish import publish
 from hostwheel.publish.store import new_bucket
-from hostwheel.publish.through import Through
+from tests.stores import Counting
 
 WHEELS, RECIPES, RUNS = 10_000, 12, 5
 DERIVED = ("objects", "simple", "simple-json")
-
-
-class Counting(Through):
-    """Counts requests, by kind and the first part of the key."""
-
-    def __init__(self, bucket: Bucket) -> None:
-        super().__init__(bucket)
-        self.counts: Counter[tuple[str, str]] = Counter()
-        self.lock = threading.Lock()
-
-    def count(self, what: str, key: str) -> None:
-        with self.lock:
-            self.counts[what, key.split("/")[0]] += 1
-
-    def create(self, page: Page) -> bool:
-        self.count("create", page.key)
-        return super().create(page)
-
-    def put(self, page: Page) -> None:
-        self.count("put", page.key)
-        super().put(page)
-
-    def read(self, key: str) -> bytes | None:
-        self.count("read", key)
-        return super().read(key)
-
-    def exists(self, key: str) -> bool:
-        self.count("exists", key)
-        return super().exists(key)
 
 
 def many(evidence: Evidence) -> Iterator[Entry]:

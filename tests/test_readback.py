@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.publish import readback
 from hostwheel.publish.catalog import Entry
@@ -66,7 +67,7 @@ def test_an_archive_is_fetched_by_its_link(tmp_path: Path) -> None:
     archive.write_bytes(b"packed")
     plain = entry_of(tiny_wheel(tmp_path, VERSION), "cpu-avx2")
     entry = replace(
-        plain, kind="archive", filename=archive.name, metadata="", sha256=readback.sha256(archive)
+        plain, kind="archive", filename=archive.name, metadata="", sha256=sha256(archive)
     )
     with serving({entry.key: (b"packed", "application/gzip")}) as server:
         read_back(server.url, entry, archive)

@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import quote
 from zipfile import ZipFile
 
+from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
 from hostwheel.publish.catalog import Entry
 from hostwheel.publish.links import project_of
@@ -51,7 +52,7 @@ def read_back(url: str, entry: Entry, local: Path, *, patience_s: float = PATIEN
     that does not list it yet is asked for again until `patience_s` are over. Refused with what
     differed; MachineLacks without uv or network.
     """
-    if sha256(local) != entry.sha256:
+    if read_hash(local) != entry.sha256:
         raise BadInput(f"{local} is not the {entry.filename} that was published")
     root = url.rstrip("/") + "/"
     check_object(root + quote(entry.key), entry.sha256)
@@ -202,9 +203,8 @@ def differences(site: Path, local: Path) -> Iterator[str]:
                 yield f"{info.filename} has other bytes than {local}"
 
 
-def sha256(path: Path) -> str:
+def read_hash(path: Path) -> str:
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256(path)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from None
