@@ -23,7 +23,10 @@ from hostwheel.user.resolve import Target, download, resolved, target
 
 PACKAGE = Path(__file__).parents[1]
 # The installer, at the paths that its imports name.
-CARRIED = ("__init__.py", "errors.py", "facts/__init__.py", "facts/cpuid.py", "user/__init__.py")
+CARRIED = (
+    *("__init__.py", "errors.py", "user/__init__.py"),
+    *("facts/__init__.py", "facts/cpuid.py", "facts/libc.py"),
+)
 OWN = PACKAGE / "user" / "carried"
 INSTALL = "install.py"
 GGUF = b"GGUF"
