@@ -173,7 +173,7 @@ def test_a_full_disk_leaves_nothing(out: Path, tmp_path: Path) -> None:
 
 AT_WORK = """\
 import pathlib, sys, time
-from hostwheel.user.bundle import beside
+from hostwheel.user.bundle_pack import beside
 
 with beside(pathlib.Path(sys.argv[1])) as work:
     (work / "wheels").mkdir()

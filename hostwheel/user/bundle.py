@@ -1,12 +1,9 @@
 """Everything that a machine without network and compiler needs, in one zip file or one folder."""
 
-import fcntl
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -15,7 +12,7 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.plan.files import check_file
 from hostwheel.user import bundle_texts as texts
 from hostwheel.user.bundle_fetch import fetch, fetch_file
-from hostwheel.user.bundle_pack import check_into, write_folder, write_zip, writing
+from hostwheel.user.bundle_pack import beside, check_into, write_folder, write_zip, writing
 from hostwheel.user.bundle_source import Build, Wish, find_build
 from hostwheel.user.bundle_texts import Facts, glibc_floor
 from hostwheel.user.bundle_wheels import OURS, Wheel, check_ours, read_wheels
@@ -33,7 +30,6 @@ CARRIED = (
 OWN = PACKAGE / "user" / "carried"
 INSTALL = "install.py"
 GGUF = b"GGUF"
-WORK, LOCK = ".hostwheel-bundle-", "lock"
 LICENCE_NAMES = ("license", "licence", "eula", "notice", "copying")
 
 
@@ -107,30 +103,6 @@ def check(request: Request) -> None:
         check_into(request.into)
     if request.output and request.output.is_dir():
         raise BadInput(f"{request.output} is a folder: give the name of a zip file, or --into")
-
-
-@contextmanager
-def beside(place: Path) -> Iterator[Path]:
-    """A folder on the disk of `place`, so that the last step is a rename."""
-    parent = place.absolute().parent
-    if not parent.is_dir():
-        raise BadInput(f"{parent} is no folder: make it first")
-    remove_killed(parent)
-    with tempfile.TemporaryDirectory(prefix=WORK, dir=parent) as folder:
-        lock = Path(folder) / "lock.new"
-        with lock.open("x") as held:
-            with suppress(OSError):  # a disk without locks: then nobody removes it
-                fcntl.flock(held, fcntl.LOCK_EX)
-                lock.rename(Path(folder) / LOCK)  # never seen without its holder
-            yield Path(folder)
-
-
-def remove_killed(parent: Path) -> None:
-    """Folders of runs that were killed: nobody holds their locks."""
-    for folder in parent.glob(f"{WORK}*"):
-        with suppress(OSError), (folder / LOCK).open("r+") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder)
 
 
 def gathered(build: Build, request: Request, work: Path) -> Facts:
