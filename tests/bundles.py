@@ -197,8 +197,11 @@ def build(folder: Path, made: Path, features: Sequence[str] = FEATURES, **plan: 
     }
     evidence = {"plan": content, "artifacts": [{"name": made.name, "sha256": digest}]}
     (folder / "build.json").write_text(json.dumps(evidence))
-    for name in ("audit.json", "smoke.json"):
-        (folder / name).write_text(json.dumps({"passed": True, "artifacts": {made.name: digest}}))
+    report = {"artifact": made.name, "sha256": digest, "verdict": "fits"}
+    (folder / "audit.json").write_text(json.dumps({"reports": [report]}))
+    (folder / "audit.html").write_text("<p>fits</p>")
+    smoke = {"passed": True, "artifacts": {made.name: digest}}
+    (folder / "smoke.json").write_text(json.dumps(smoke))
     return folder
 
 

@@ -12,8 +12,9 @@ from typing import NoReturn
 
 import pytest
 
-from hostwheel.build.project import BUILD_INFO, SBOM, build_info
+from hostwheel.build.project import SBOM, build_info
 from hostwheel.build.sbom import Compilers
+from hostwheel.facts.inside import BUILD_INFO
 from hostwheel.plan.data import file_hashes, find_data
 from hostwheel.plan.defines import TOOLS
 from hostwheel.plan.patches import patch_hashes

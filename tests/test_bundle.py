@@ -169,3 +169,30 @@ def test_a_full_disk_leaves_nothing(out: Path, tmp_path: Path) -> None:
     assert "full" in done.stderr
     assert "Traceback" not in done.stderr
     assert done.stdout.splitlines() == ["s.zip", earlier]
+
+
+AT_WORK = """\
+import pathlib, sys, time
+from hostwheel.user.bundle_pack import beside
+
+with beside(pathlib.Path(sys.argv[1])) as work:
+    (work / "wheels").mkdir()
+    print(work.name, flush=True)
+    time.sleep(60)
+"""
+
+
+def test_what_a_killed_run_left_goes_with_the_next(out: Path, tmp_path: Path) -> None:
+    """What a run that lives is working on stays."""
+    place = tmp_path / "bundles"
+    place.mkdir()
+    argv = (sys.executable, "-c", AT_WORK, str(place / "s.zip"))
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout
+        work = other.stdout.readline().strip()
+        assert bundled(out, "-o", place / "s.zip") == 0
+        assert left(place) == [work, "s.zip"]
+        other.kill()
+    assert left(place) == [work, "s.zip"]
+    assert bundled(out, "-o", place / "s.zip") == 0
+    assert left(place) == ["s.zip"]

@@ -40,22 +40,26 @@ def test_a_new_environment(installer: str, bundle: Path) -> None:
     assert run([venv / "bin" / "tool"]).stdout == "the tool\n"  # its script names this Python
     activated = run(["bash", "-c", f'. "{venv}/bin/activate"; command -v python'])
     assert activated.stdout.strip() == f"{venv}/bin/python"
-    assert record_problems(venv) == []
+    (site,) = venv.glob("lib/python*/site-packages")
+    assert record_problems(site) == []
     assert left(bundle.parent) == ["bundle", "my venv"]
     assert [*files_below(bundle)] == before
     assert not any(".installing" in text for text in texts(venv))
 
 
-def record_problems(venv: Path) -> list[str]:
+def record_problems(site: Path) -> list[str]:
     """Files that differ from RECORD, scripts among them."""
-    (site,) = venv.glob("lib/python*/site-packages")
     found = []
     for record in site.glob("*.dist-info/RECORD"):
         for line in record.read_text().splitlines():
             name, digest, _ = line.rsplit(",", 2)
-            if digest and digest != recorded((site / name).read_bytes()):
+            if digest and not is_recorded(site / name, digest):
                 found.append(name)
     return found
+
+
+def is_recorded(file: Path, digest: str) -> bool:
+    return file.is_file() and recorded(file.read_bytes()) == digest
 
 
 def texts(folder: Path) -> Iterator[str]:
@@ -71,6 +75,9 @@ def test_a_target_folder(installer: str, bundle: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     argv = ("env", f"PYTHONPATH={target}", sys.executable, "-c", "import llama_cpp as l;print(l)")
     assert str(target) in run(argv).stdout
+    assert (target / "bin" / "tool").is_file()
+    assert "bin/tool," in (target / "standin_tool-1.0.dist-info" / "RECORD").read_text()
+    assert record_problems(target) == []
     served = run([target / "run-server.sh", "--port", "8081"])
     model = target / "models" / "tiny model.gguf"
     assert served.stdout.splitlines()[1:] == ["<--model>", f"<{model}>", "<--port>", "<8081>"]

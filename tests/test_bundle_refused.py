@@ -13,6 +13,7 @@ import pytest
 from packaging.pylock import Pylock
 
 from hostwheel.errors import BadInput, HostwheelError, MachineLacks, Refused
+from hostwheel.facts import libc
 from hostwheel.smoke.emulate import emulated
 from hostwheel.user.carried import hostcheck, place, selftest
 from tests.bundles import POISON, PYTHON, UV, VERSION, install, left, refused, run, unpacked
@@ -100,11 +101,11 @@ def test_d4_what_a_host_lacks(
 
 
 def test_another_libc_and_no_libstdcxx(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hostcheck, "glibc", lambda: None)
+    monkeypatch.setattr(libc, "glibc", lambda: None)
     with pytest.raises(MachineLacks, match="another libc"):
         hostcheck.check_glibc("2.17")
-    monkeypatch.setattr(hostcheck, "STDLIB", "libnowhere.so.6")
-    with pytest.raises(MachineLacks, match=r"libnowhere\.so\.6 is not on this system"):
+    monkeypatch.setattr(libc, "glibcxx", lambda: None)
+    with pytest.raises(MachineLacks, match=r"libstdc\+\+\.so\.6 is not on this system"):
         hostcheck.check_glibcxx("3.4.19")
 
 

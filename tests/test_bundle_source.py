@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import zipfile
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -165,14 +166,15 @@ def test_evidence_that_lacks_is_told_and_a_failed_one_refuses(
     assert bundled(out, "-o", tmp_path / "s.zip") == 0
     assert "not proved: no smoke.json" in capsys.readouterr().out
     assert "came without smoke.json" in read(tmp_path / "s.zip", "README.txt")
-    failures = {"audit.json": {"verdict": "undecided"}, "smoke.json": {}}
     digest = hashlib.sha256((out / "dist" / OURS).read_bytes()).hexdigest()
-    for name, report in failures.items():
-        reports = [{"sha256": digest, **report}] if report else []
-        said = {"reports": reports, "passed": bool(report), "artifacts": {OURS: digest}}
+    failures: Mapping[str, object] = {
+        "audit.json": {"reports": [{"sha256": digest, "verdict": "undecided"}]},
+        "smoke.json": {"passed": False, "artifacts": {OURS: digest}},
+    }
+    for name, said in failures.items():
         (out / name).write_text(json.dumps(said))
         assert bundled(out, "-o", tmp_path / "s.zip") == 1
-        assert f"{name} says that the build failed" in capsys.readouterr().err
+        assert f"{name} says that the build did not pass" in capsys.readouterr().err
         (out / name).unlink()
 
 

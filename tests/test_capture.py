@@ -9,11 +9,12 @@ import pytest
 from hostwheel.__main__ import main
 from hostwheel.errors import MachineLacks
 from hostwheel.facts import cpuid
+from hostwheel.facts.libc import glibcxx
 from hostwheel.user import capture_main
 from hostwheel.user.capture_gpu import Graphics
 from hostwheel.user.capture_host import host_of, this_machine
 from hostwheel.user.capture_limits import Limits
-from hostwheel.user.capture_machine import glibcxx, usable
+from hostwheel.user.capture_machine import usable
 from hostwheel.user.capture_text import as_json, host_file, level
 from tests.users import A10G, CPU_NAMES, T4, machine, read_back
 

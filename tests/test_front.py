@@ -11,14 +11,13 @@ import pytest
 
 from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.front import KEY, MOST_BUILDS, front
-from hostwheel.publish.front_builds import newest_alike, releases, speed
+from hostwheel.publish.front_builds import newest_alike, releases
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.index import render
 from hostwheel.publish.page import HTML, INDEX_CACHE
 from hostwheel.publish.prune import needed_keys
-from hostwheel.user.pick import rank
 from tests.fronts import NASTY, archive, full, many, nasty, wheel
-from tests.users import RECIPES, entry
+from tests.users import RECIPES
 
 
 def pages(catalog: Catalog) -> dict[str, str]:
@@ -148,12 +147,6 @@ def test_the_script_chooses_among_the_newest_of_each_kind() -> None:
     assert {each.version.partition("+")[0] for each, _ in newest_alike(catalog)} == {"0.3.29"}
     assert len(newest_alike(catalog)) == len(RECIPES)
     assert len(rules(pages(catalog)[KEY])) == len(RECIPES)
-
-
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_fast_means_what_it_means_for_pick(recipe: str) -> None:
-    made = entry(recipe)
-    assert rank(made)[:4] == speed(made.needs)
 
 
 def test_ten_thousand_builds_take_a_second() -> None:

@@ -53,6 +53,6 @@ def test_imports_point_one_way() -> None:
         assert set(imported_wings(path)) <= allowed, path
 
 
-def test_what_goes_into_the_wheel_needs_only_the_standard_library() -> None:
-    for name in ("cpuid.py", "guard.py", "inwheel.py"):
+def test_what_goes_into_wheels_and_bundles_needs_only_the_standard_library() -> None:
+    for name in ("cpuid.py", "guard.py", "inwheel.py", "libc.py"):
         assert list(imported_wings(PACKAGE / "facts" / name)) == []

@@ -10,8 +10,9 @@ import pytest
 
 from hostwheel.build.evidence import write_symbols
 from hostwheel.build.product import Product, check_product, instructions, unpack_wheel
-from hostwheel.build.project import BUILD_INFO, SBOM, build_info
+from hostwheel.build.project import SBOM, build_info
 from hostwheel.errors import Refused
+from hostwheel.facts.inside import BUILD_INFO
 from hostwheel.plan.plan import Plan
 from tests.plans import (
     AVX512,

@@ -1,19 +1,12 @@
 """This machine as a host."""
 
-import os
 import platform
-from pathlib import Path
 
-from hostwheel.artifact.binary import highest, open_elf, text
 from hostwheel.errors import MachineLacks
-from hostwheel.facts import cpuid
+from hostwheel.facts import cpuid, libc
 from hostwheel.facts.host import Cpu, Host
 
-LIBSTDCXX = "libstdc++.so.6"
-LIBRARY_FOLDERS = tuple(
-    Path(folder)
-    for folder in ("/usr/lib/x86_64-linux-gnu", "/lib/x86_64-linux-gnu", "/usr/lib64", "/lib64")
-)
+NONE = "0"  # of another C library, or without libstdc++
 
 
 def this_machine() -> Host:
@@ -30,23 +23,6 @@ def this_machine() -> Host:
         title=cpu.brand,
         cpu=Cpu(microarchitecture=cpu.brand, features=tuple(cpu.features)),
         gpu=None,
-        glibc=glibc(),
-        glibcxx=glibcxx(),
+        glibc=libc.glibc() or NONE,
+        glibcxx=libc.glibcxx() or NONE,
     )
-
-
-def glibc() -> str:
-    """glibc's version, "0" where the C library is another."""
-    name = "CS_GNU_LIBC_VERSION"
-    said = os.confstr(name) if name in os.confstr_names else None
-    return said.split()[-1] if said else "0"
-
-
-def glibcxx() -> str:
-    """The newest GLIBCXX version of the installed libstdc++, "0" without one."""
-    for folder in LIBRARY_FOLDERS:
-        if (path := folder / LIBSTDCXX).is_file():
-            defined = open_elf(path).symbols_version_definition
-            names = (text(aux.name) for entry in defined for aux in entry.auxiliary_symbols)
-            return highest(names).get("GLIBCXX", "0")
-    return "0"

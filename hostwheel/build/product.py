@@ -15,10 +15,11 @@ from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.artifact.native import read_code
 from hostwheel.artifact.uses import beyond
-from hostwheel.build.project import BUILD_INFO, SBOM, cuda_libraries
+from hostwheel.build.project import SBOM, cuda_libraries
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.dispatched import is_dispatched
+from hostwheel.facts.inside import BUILD_INFO
 from hostwheel.facts.policy import EVERYWHERE
 from hostwheel.plan.plan import Plan
 

@@ -18,13 +18,13 @@ from hostwheel.build.sbom import Compilers, sbom
 from hostwheel.errors import Refused
 from hostwheel.facts import cpuid, guard, inwheel
 from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.facts.inside import BUILD_INFO
 from hostwheel.plan.defines import tree
 from hostwheel.plan.plan import Plan, plain
 
 TEMPLATE = Path(__file__).parent / "template"
 TEMPLATE_FILES = ("CMakeLists.txt", "guard.c", "tool.in")
 IN_WHEEL = "llama_cpp/hostwheel"
-BUILD_INFO = f"{IN_WHEEL}/build-info.json"
 SBOM = "sboms/hostwheel.cdx.json"  # below .dist-info, PEP 770
 
 # What the wheel says of its defines: those of ggml and llama.cpp, and what the GPU code is for.

@@ -105,16 +105,27 @@ def is_metadata(name: str) -> bool:
 
 
 def needs_of(plan: Mapping[str, Any], report: Mapping[str, Any]) -> Needs:
-    """The plan's features and CUDA; of the plan's and the audit's driver floor the higher one."""
-    cuda, floor = plan["cuda"], report["floor"]
-    drivers = [*([cuda["driver"]] if cuda else []), *([floor["driver"]] if floor else [])]
-    return Needs(
-        features=tuple(plan["features"]),
-        cuda=cuda["release"] if cuda else None,
-        architecture=cuda["architecture"] if cuda else None,
-        driver=max(drivers, key=numeric, default=None),
+    """What the audit found in the files; of the plan's and its driver floor the higher one."""
+    needs, floor = planned_needs(plan), report["floor"]
+    drivers = (needs.driver, floor["driver"] if floor else None)
+    return replace(
+        needs,
+        driver=max((each for each in drivers if each), key=numeric, default=None),
         glibc=newest(report, "GLIBC") or OLDEST["GLIBC"],
         glibcxx=newest(report, "GLIBCXX") or OLDEST["GLIBCXX"],
+    )
+
+
+def planned_needs(plan: Mapping[str, Any]) -> Needs:
+    """Of a plan, or of the build-info.json in a wheel, which says the same: the host's system."""
+    cuda, host = plan["cuda"] or {}, plan["host"]
+    return Needs(
+        features=tuple(plan["features"]),
+        cuda=cuda.get("release"),
+        architecture=cuda.get("architecture"),
+        driver=cuda.get("driver"),
+        glibc=host["glibc"],
+        glibcxx=host["glibcxx"],
     )
 
 

@@ -175,15 +175,19 @@ def read_artifacts(
     reports = [each["artifact"] for each in audit["reports"]]
     for each in build["artifacts"]:
         number = reports.index(each["name"])
-        page = "audit.html" if number == 0 else f"audit-{number + 1}.html"
         yield Artifact(
             file=out / "dist" / each["name"],
             kind="wheel" if each["name"] == build["plan"]["wheel"] else "archive",
             sha256=each["sha256"],
             size=(out / "dist" / each["name"]).stat().st_size,
             report=audit["reports"][number],
-            page=read_page(out, page),
+            page=read_page(out, page_name(number)),
         )
+
+
+def page_name(number: int) -> str:
+    """As `hostwheel audit --out` calls the page of the report at this place in audit.json."""
+    return "audit.html" if number == 0 else f"audit-{number + 1}.html"
 
 
 def read_page(out: Path, name: str) -> bytes:

@@ -7,7 +7,7 @@ from hostwheel.errors import Refused
 
 SUMS = "SHA256SUMS"
 SIGNATURE = "SHA256SUMS.sig"
-LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\\/\x00-\x1f]\S*)")
+LINE = re.compile(r"(?P<sha256>[0-9a-f]{64})  (?P<name>[^\\/\x00-\x1f][^\\\x00-\x1f]*)")
 
 
 def sums(hashes: Mapping[str, str]) -> bytes:

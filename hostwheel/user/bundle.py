@@ -2,10 +2,8 @@
 
 import re
 import shutil
-import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,17 +11,22 @@ from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, Refused
 from hostwheel.plan.files import check_file
 from hostwheel.user import bundle_texts as texts
-from hostwheel.user.bundle_pack import check_into, write_folder, write_zip, writing
-from hostwheel.user.bundle_source import Build, Wish, fetch, find_build
+from hostwheel.user.bundle_fetch import fetch, fetch_file
+from hostwheel.user.bundle_pack import beside, check_into, write_folder, write_zip, writing
+from hostwheel.user.bundle_source import Build, Wish, find_build
 from hostwheel.user.bundle_texts import Facts, glibc_floor
 from hostwheel.user.bundle_wheels import OURS, Wheel, check_ours, read_wheels
 from hostwheel.user.carried.sums import SUMS
 from hostwheel.user.prune import unneeded
 from hostwheel.user.resolve import Target, download, resolved, target
+from hostwheel.user.verify_bundle import EVIDENCE
 
 PACKAGE = Path(__file__).parents[1]
 # The installer, at the paths that its imports name.
-CARRIED = ("__init__.py", "errors.py", "facts/__init__.py", "facts/cpuid.py", "user/__init__.py")
+CARRIED = (
+    *("__init__.py", "errors.py", "user/__init__.py"),
+    *("facts/__init__.py", "facts/cpuid.py", "facts/libc.py"),
+)
 OWN = PACKAGE / "user" / "carried"
 INSTALL = "install.py"
 GGUF = b"GGUF"
@@ -102,22 +105,13 @@ def check(request: Request) -> None:
         raise BadInput(f"{request.output} is a folder: give the name of a zip file, or --into")
 
 
-@contextmanager
-def beside(place: Path) -> Iterator[Path]:
-    """A folder on the disk of `place`, so that the last step is a rename."""
-    parent = place.absolute().parent
-    if not parent.is_dir():
-        raise BadInput(f"{parent} is no folder: make it first")
-    with tempfile.TemporaryDirectory(prefix=".hostwheel-bundle-", dir=parent) as folder:
-        yield Path(folder)
-
-
 def gathered(build: Build, request: Request, work: Path) -> Facts:
-    """Fetch our wheel, resolve with it what it and the user require, and fetch that."""
+    """Fetch our wheel with its evidence, and what it and the user require, resolved together."""
     wheels = work / "wheels"
     wheels.mkdir()
-    ours = fetch(build, wheels)
+    ours = fetch_file(build.filename, build.wheel, wheels)
     check_ours(ours)
+    fetch(build.evidence, work / "evidence")
     floor = request.wish.host.glibc if request.wish.host else build.needs.glibc
     aim = target(request.python, floor)
     wanted = written(work / "wanted.in", wanted_text(ours, request.requirements))
@@ -175,6 +169,7 @@ def content(facts: Facts, request: Request, work: Path) -> Mapping[str, Path]:
         **{f"hostwheel/user/carried/{path.name}": path for path in modules},
         **{f"tools/{path.name}": path for path in (work / "tools").glob("*.whl")},
         **{f"wheels/{each.path.name}": each.path for each in facts.wheels},
+        **{f"{EVIDENCE}{name}": work / "evidence" / name for name in facts.build.evidence},
         **{f"models/{path.name}": path for path in request.models},
         **{f"licenses/{path.name}": path for path in request.licences},
         **dict(nvidia_licences(facts.wheels, work / "licenses")),
@@ -202,6 +197,7 @@ def parts(facts: Facts, files: Mapping[str, Path]) -> Mapping[str, Sequence[str]
         "CUDA's libraries": [],
         "other packages": [],
         "models": [],
+        "evidence": [],
         "installer and lists": [],
     }
     for name in sorted(files):
@@ -214,7 +210,8 @@ def title_of(name: str, wheels: Mapping[str, Wheel]) -> str:
         if wheels[name].is_nvidia:
             return "CUDA's libraries"
         return "llama_cpp and llama-server" if wheels[name].name == OURS else "other packages"
-    return "models" if name.startswith("models/") else "installer and lists"
+    folder = name.partition("/")[0]
+    return folder if folder in ("models", "evidence") else "installer and lists"
 
 
 def check_size(made: Bundle, limit: int | None) -> None:

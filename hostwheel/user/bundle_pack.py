@@ -1,9 +1,11 @@
 """A bundle's files into one zip file, or into a folder of a submission: whole or not at all."""
 
+import fcntl
 import shutil
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from hostwheel.artifact.safely import NO_ROOM
@@ -14,6 +16,7 @@ CHUNK = 1 << 20
 DATE = (1980, 1, 1, 0, 0, 0)  # where zip's time begins: the same inputs give the same bytes
 PROGRAMS = ("install.py", "run-server.sh")
 FOLDER = "hostwheel-bundle"
+WORK, LOCK = ".hostwheel-bundle-", "lock"
 
 
 @contextmanager
@@ -24,6 +27,30 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         full = "the disk is full: make room" if error.errno in NO_ROOM else str(error.strerror)
         raise MachineLacks(f"{path} was not written: {error.filename or path}: {full}") from None
+
+
+@contextmanager
+def beside(place: Path) -> Iterator[Path]:
+    """A folder on the disk of `place`, so that the last step is a rename."""
+    parent = place.absolute().parent
+    if not parent.is_dir():
+        raise BadInput(f"{parent} is no folder: make it first")
+    remove_killed(parent)
+    with tempfile.TemporaryDirectory(prefix=WORK, dir=parent) as folder:
+        lock = Path(folder) / "lock.new"
+        with lock.open("x") as held:
+            with suppress(OSError):  # a disk without locks: then nobody removes it
+                fcntl.flock(held, fcntl.LOCK_EX)
+                lock.rename(Path(folder) / LOCK)  # never seen without its holder
+            yield Path(folder)
+
+
+def remove_killed(parent: Path) -> None:
+    """Folders of runs that were killed: nobody holds their locks."""
+    for folder in parent.glob(f"{WORK}*"):
+        with suppress(OSError), (folder / LOCK).open("r+") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(folder)
 
 
 def mode_of(name: str) -> int:

@@ -2,47 +2,46 @@
 
 import json
 import re
-import shutil
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
-from contextlib import closing
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
-from typing import Any, BinaryIO
-from urllib.parse import quote, urlsplit
-from urllib.request import url2pathname
+from typing import Any
+from urllib.parse import quote
 
 from packaging.version import Version
 
 from hostwheel.artifact.contents import sha256
-from hostwheel.errors import BadInput, MachineLacks, Refused
+from hostwheel.errors import BadInput, Refused
 from hostwheel.facts.host import Host
-from hostwheel.publish.catalog import Catalog, Entry, Needs
+from hostwheel.publish.catalog import Catalog, Entry, Needs, object_key
+from hostwheel.publish.entries import planned_needs
+from hostwheel.publish.evidence import page_name
+from hostwheel.user.bundle_fetch import Source
 from hostwheel.user.findings import of_needs
 from hostwheel.user.pick import pick
 from hostwheel.user.pick_catalog import CATALOG, bucket
 from hostwheel.user.pick_catalog import fetch as fetch_catalog
 
 WHEEL = re.compile(r"llama_cpp_python-[A-Za-z0-9_.+-]+\.whl")
-TIMEOUT_S = 60.0
-EVIDENCE = ("audit.json", "smoke.json")
+PROOF = ("audit.json", "smoke.json")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Build:
-    """The wheel to bundle. `unproved` are the kinds of evidence that lack for exactly its bytes."""
+    """The wheel to bundle, and by file name the evidence that speaks of exactly its bytes."""
 
     recipe: str
     title: str
     version: str
     filename: str
-    sha256: str
     needs: Needs
-    where: str
-    unproved: tuple[str, ...] = ()
+    wheel: Source
+    evidence: Mapping[str, Source]
+
+    @property
+    def unproved(self) -> tuple[str, ...]:
+        return tuple(name for name in PROOF if name not in self.evidence)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,6 +63,8 @@ def find_build(source: str, wish: Wish) -> Build:
             raise BadInput(f"{source} has no build.json, as out/RECIPE has, and no {CATALOG}")
         address = bucket(source)
         build = chosen(fetch_catalog(address), address, wish)
+    if not WHEEL.fullmatch(build.filename):
+        raise BadInput(f"{source}: {build.filename!r} is no name of a wheel of llama_cpp_python")
     if wish.host and (reasons := tuple(misfits(build.needs, wish.host))):
         raise Refused(
             f"{build.filename} does not run on {wish.host.name} ({wish.host.title}):"
@@ -84,50 +85,53 @@ def misfits(needs: Needs, host: Host) -> Iterator[str]:
 def built(out: Path) -> Build:
     """What `hostwheel build` left in a recipe's folder."""
     try:
-        evidence = json.loads((out / "build.json").read_text(encoding="utf-8"))
-        plan = evidence["plan"]
-        known = {str(each["name"]): str(each["sha256"]) for each in evidence["artifacts"]}
+        said = read(out / "build.json")
+        plan = said["plan"]
+        known = {str(each["name"]): str(each["sha256"]) for each in said["artifacts"]}
         digest = known[plan["wheel"]]
         return Build(
             recipe=plan["recipe"],
             title=plan["host"]["title"],
             version=plan["version"],
             filename=plan["wheel"],
-            sha256=digest,
-            needs=needs_of(plan),
-            where=str(out / "dist" / plan["wheel"]),
-            unproved=tuple(name for name in EVIDENCE if not proves(out / name, digest)),
+            needs=planned_needs(plan),
+            wheel=Source(where=str(out / "dist" / plan["wheel"]), sha256=digest),
+            evidence={
+                name: Source(where=str(path), sha256=sha256(path))
+                for name, path in evidence(out, digest)
+            },
         )
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(
-            f"no build in {out}: {type(error).__name__}: {error}; `hostwheel build` makes one"
+            f"{out}: no build, or evidence of another form ({type(error).__name__}: {error});"
+            " `hostwheel build` and `hostwheel audit` make them"
         ) from None
 
 
-def needs_of(plan: Mapping[str, Any]) -> Needs:
-    cuda, host = plan["cuda"] or {}, plan["host"]
-    return Needs(
-        features=tuple(plan["features"]),
-        cuda=cuda.get("release"),
-        architecture=cuda.get("architecture"),
-        driver=cuda.get("driver"),
-        glibc=host["glibc"],
-        glibcxx=host["glibcxx"],
-    )
+def read(file: Path) -> Any:
+    return json.loads(file.read_text(encoding="utf-8"))
 
 
-def proves(evidence: Path, digest: str) -> bool:
-    """Whether this evidence speaks of exactly these bytes. Refused where it says that they fail."""
-    if not evidence.is_file():
-        return False
-    text = evidence.read_text(encoding="utf-8")
-    if digest not in text:
-        return False
-    said = json.loads(text)
-    reports = [each for each in said.get("reports", ()) if each["sha256"] == digest]
-    if said.get("passed") is False or any(each["verdict"] != "fits" for each in reports):
-        raise Refused(f"{evidence} says that the build failed; look there, and build it again")
-    return True
+def evidence(out: Path, digest: str) -> Iterator[tuple[str, Path]]:
+    """What speaks of exactly these bytes. Refused where it says that they did not pass."""
+    yield "build.json", out / "build.json"
+    audit, smoke = (out / name for name in PROOF)
+    reports = read(audit)["reports"] if audit.is_file() else []
+    for number, report in enumerate(reports):
+        if report["sha256"] == digest:
+            check(audit, report["verdict"] == "fits")
+            yield audit.name, audit
+            if (page := out / page_name(number)).is_file():
+                yield "audit.html", page
+    said = read(smoke) if smoke.is_file() else {"artifacts": {}}
+    if digest in said["artifacts"].values():
+        check(smoke, said["passed"])
+        yield smoke.name, smoke
+
+
+def check(evidence: Path, passed: bool) -> None:
+    if not passed:
+        raise Refused(f"{evidence} says that the build did not pass; look there, and build again")
 
 
 def chosen(catalog: Catalog, address: str, wish: Wish) -> Build:
@@ -145,9 +149,12 @@ def chosen(catalog: Catalog, address: str, wish: Wish) -> Build:
         title=entry.title,
         version=entry.version,
         filename=entry.filename,
-        sha256=entry.sha256,
         needs=entry.needs,
-        where=f"{address}/{quote(entry.key)}",
+        wheel=Source(where=f"{address}/{quote(entry.key)}", sha256=entry.sha256),
+        evidence={
+            name: Source(where=f"{address}/{quote(object_key(digest, name))}", sha256=digest)
+            for name, digest in entry.evidence.items()
+        },
     )
 
 
@@ -169,53 +176,3 @@ def picked(catalog: Catalog, address: str, host: Host) -> Entry:
         reasons = (f"\n    {each.entry.recipe}: {each.reason}" for each in found.others)
         raise Refused(f"{address}: no build fits {host.name}:" + "".join(reasons))
     return found.best
-
-
-def fetch(build: Build, folder: Path) -> Path:
-    """The wheel, copied into `folder`; BadInput when its bytes are others than recorded."""
-    if not WHEEL.fullmatch(build.filename):
-        raise BadInput(
-            f"{build.where}: {build.filename!r} is no name of a wheel of llama_cpp_python"
-        )
-    path = folder / build.filename
-    with opened(build.where) as file, path.open("xb") as target:
-        try:
-            shutil.copyfileobj(file, target, 1 << 20)
-        except (HTTPException, ConnectionError, TimeoutError) as error:
-            raise unreachable(build.where, repr(error)) from None
-    if (found := sha256(path)) != build.sha256:
-        raise BadInput(
-            f"{build.where} is not what was recorded: fetch or build it again\n"
-            f"    expected sha256 {build.sha256}\n    found    sha256 {found}"
-        )
-    return path
-
-
-def opened(where: str) -> "closing[BinaryIO]":
-    """A file by path, file:// or http(s)://; BadInput where there is none."""
-    if urlsplit(where).scheme in ("http", "https"):
-        return closing(over_http(where))
-    file = where.startswith("file://")
-    path = Path(url2pathname(urlsplit(where).path)) if file else Path(where)
-    try:
-        return closing(path.open("rb"))
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from None
-
-
-def over_http(url: str) -> BinaryIO:
-    try:
-        response: BinaryIO = urllib.request.urlopen(url, timeout=TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code < 500:
-            raise BadInput(f"{url}: the server says {error.code} {error.reason}") from None
-        raise unreachable(url, f"the server says {error.code} {error.reason}") from None
-    except (OSError, HTTPException) as error:
-        raise unreachable(url, str(getattr(error, "reason", error))) from None
-    return response
-
-
-def unreachable(url: str, why: str) -> MachineLacks:
-    hint = "behind a proxy or a private CA set HTTPS_PROXY, SSL_CERT_FILE"
-    return MachineLacks(f"could not download {url}: {why}; {hint}")

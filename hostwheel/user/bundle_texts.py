@@ -48,8 +48,12 @@ Into an environment that you have, in this folder:
 
 llama-server is the file llama_cpp/lib/llama-server of the installed wheel; it and Python's
 llama_cpp share one copy of every library.
-{cuda}{unproved}"""
+{evidence}{cuda}{unproved}"""
 
+EVIDENCE = """
+What was recorded when this wheel was built, audited and tested is in evidence/;
+`hostwheel verify` of this folder, or of the zip file, holds everything against it.
+"""
 CUDA = """
 The GPU is used where there is an NVIDIA driver {driver} or newer and a GPU of sm_{architecture};
 elsewhere everything runs on the CPU. CUDA's libraries are NVIDIA's own wheels, byte for byte. Who
@@ -149,6 +153,7 @@ def readme(facts: Facts) -> str:
         features=" ".join(needs.features) or "nothing beyond x86-64",
         no_deps=facts.no_deps,
         blank="" if facts.models else " --model FILE.gguf",
+        evidence=EVIDENCE if build.evidence else "",
         cuda=cuda,
         unproved=UNPROVED.format(names=", ".join(build.unproved)) if build.unproved else "",
     )

@@ -5,21 +5,15 @@ The capture modules also go into hostwheel-capture.pyz, for machines without hos
 
 from __future__ import annotations
 
-import ctypes
-import os
 import platform
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 from hostwheel.facts.cpuid import Cpu
 from hostwheel.facts.isa import PREREQUISITES
+from hostwheel.facts.libc import glibc, glibcxx
 from hostwheel.user.capture_gpu import Graphics, graphics
 from hostwheel.user.capture_limits import Limits, limits
-
-LIBSTDCXX = "libstdc++.so.6"
-GLIBCXX = re.compile(rb"\0GLIBCXX_(3\.4\.\d+)(?=\0)")
 
 
 @dataclass(frozen=True)
@@ -64,26 +58,3 @@ def usable(features: Iterable[str]) -> tuple[str, ...]:
         if not lame:
             return tuple(sorted(left))
         left -= lame
-
-
-def glibc() -> str | None:
-    try:
-        said = os.confstr("CS_GNU_LIBC_VERSION")
-    except (ValueError, OSError):
-        return None
-    found = re.search(r"\d+\.\d+", said or "")
-    return found.group(0) if found else None
-
-
-def glibcxx(name: str = LIBSTDCXX) -> str | None:
-    """Of the library that the loader takes in this Python: the one that a wheel would get."""
-    try:
-        ctypes.CDLL(name)
-    except OSError:
-        return None
-    lines = Path("/proc/self/maps").read_text().splitlines()
-    paths = (line.split(maxsplit=5)[-1] for line in lines)
-    path = next((each for each in paths if Path(each).name.startswith(name)), None)
-    found = GLIBCXX.findall(Path(path).read_bytes()) if path else []
-    newest = max(found, key=lambda each: int(each.split(b".")[2]), default=b"")
-    return newest.decode() or None

@@ -14,6 +14,7 @@ COPIED = (
     "__init__.py",
     "facts/__init__.py",
     "facts/cpuid.py",
+    "facts/libc.py",
     "user/__init__.py",
     *(f"user/capture_{part}.py" for part in ("gpu", "limits", "machine", "main", "text")),
 )

@@ -18,14 +18,14 @@ from hostwheel.audit.isa import needs_only_what_the_host_has
 from hostwheel.audit.target import Target
 from hostwheel.errors import BadInput
 from hostwheel.facts.host import Host
+from hostwheel.facts.inside import BUILD_INFO, IN_PACKAGE
 from hostwheel.facts.policy import EVERYWHERE, nvidia_library
 from hostwheel.publish.catalog import Needs
+from hostwheel.publish.entries import planned_needs
 from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located
 from hostwheel.user.findings import machine_code
 
-BUILD_INFO = "hostwheel/build-info.json"  # in the package llama_cpp of our wheels
 SCHEMA = 1
-WHEEL_INFO = f"llama_cpp/{BUILD_INFO}"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,7 +78,7 @@ def installed_build(copy: Copy, site: Site, host: Host, progress: Progress = no_
         links={},
         wheel=None,
     )
-    info = copy.folder / BUILD_INFO
+    info = copy.folder / IN_PACKAGE
     name = " and ".join(copy.owners) or f"{copy.folder.name}, which nobody installed,"
     return read_build(contents, info if info.is_file() else None, name, site, host, progress)
 
@@ -98,7 +98,7 @@ def file_build(
     """Of a wheel, archive, folder or library that was unpacked."""
     paths = {member.name: member.path for member in contents.members}
     name = contents.path.name
-    return read_build(contents, paths.get(WHEEL_INFO), name, site, host, progress)
+    return read_build(contents, paths.get(BUILD_INFO), name, site, host, progress)
 
 
 def read_build(
@@ -144,15 +144,7 @@ def read_info(file: Path) -> Mapping[str, Any]:
 
 
 def of_info(info: Mapping[str, Any]) -> Judged:
-    cuda = info["cuda"] or {"release": None, "architecture": None, "driver": None}
-    needs = Needs(
-        features=tuple(info["features"]),
-        cuda=cuda["release"],
-        architecture=cuda["architecture"],
-        driver=cuda["driver"],
-        glibc=info["host"]["glibc"],
-        glibcxx=info["host"]["glibcxx"],
-    )
+    needs = planned_needs(info)
     images = (machine_code(needs.architecture),) if needs.architecture else ()
     return Judged(needs=needs, lacking=(), undecided=(), images=images)
 

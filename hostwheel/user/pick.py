@@ -1,6 +1,5 @@
 """The best build of a catalog for a host, and why it is none of the others. Pure."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,13 +7,11 @@ from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
 from hostwheel.artifact.binary import numeric
-from hostwheel.audit.cuda import split
 from hostwheel.facts.host import Host
 from hostwheel.publish.catalog import Catalog, Entry
+from hostwheel.publish.front_builds import label, never, parsed, speed, tagged_glibc, upstream
+from hostwheel.publish.label import ANY
 from hostwheel.user.findings import glibc, of_needs
-
-MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
-ANY_CPU, DRAFT = "any", "draft"  # parts of a label
 
 # Larger is faster: GPU code or none, its architecture, CUDA's release, compiled-in CPU features;
 # then newer: version, and time of upload.
@@ -54,10 +51,7 @@ def pick(catalog: Catalog, host: Host, python: str | None) -> Picked:
 
 def against(entry: Entry, host: Host, python: str | None) -> Iterator[str]:
     """Everything that keeps this build from this host."""
-    if entry.yanked is not None:
-        yield f"withdrawn: {entry.yanked or 'no reason given'}"
-    if DRAFT in label(entry):
-        yield "a draft, which is for tests"
+    yield from never(entry)
     yield from against_tag(entry, host)
     yield from against_python(entry, python)
     for finding in of_needs(host, entry.needs):
@@ -67,12 +61,8 @@ def against(entry: Entry, host: Host, python: str | None) -> Iterator[str]:
 
 def against_tag(entry: Entry, host: Host) -> Iterator[str]:
     """pip looks at the tag alone, which may ask for more than the files do."""
-    match = MANYLINUX.fullmatch(entry.platform_tag)
-    if match is None:
-        yield f"is for {entry.platform_tag}, this host is Linux on x86-64 with glibc"
-        return
-    tagged = f"{match[1]}.{match[2]}"
-    if numeric(tagged) > numeric(entry.needs.glibc):
+    tagged = tagged_glibc(entry)
+    if tagged and numeric(tagged) > numeric(entry.needs.glibc):
         finding = glibc(host, tagged)
         if finding.standing == "stops" and glibc(host, entry.needs.glibc).standing == "well":
             yield f"its tag asks for glibc {tagged}, here is {host.glibc}"
@@ -89,15 +79,7 @@ def against_python(entry: Entry, python: str | None) -> Iterator[str]:
 
 
 def rank(entry: Entry) -> Rank:
-    needs = entry.needs
-    return (
-        needs.architecture is not None,
-        split(needs.architecture) if needs.architecture else (0, 0),
-        numeric(needs.cuda) if needs.cuda else (),
-        len(needs.features),
-        Version(Version(entry.version).public),
-        entry.uploaded,
-    )
+    return (*speed(entry.needs), parsed(upstream(entry)), entry.uploaded)
 
 
 def behind(entry: Entry, best: Entry | None) -> str:
@@ -111,7 +93,7 @@ def behind(entry: Entry, best: Entry | None) -> str:
         return f"fits, but sm_{best.needs.architecture} is nearer to the GPU"
     if mine[2] != its[2]:
         return f"fits, but is for CUDA {entry.needs.cuda}, and {best.needs.cuda} runs here"
-    if ANY_CPU in label(entry):
+    if ANY in label(entry).split("."):
         return "fits, but is for any CPU"
     if mine[3] != its[3]:
         unused = (each for each in best.needs.features if each not in entry.needs.features)
@@ -125,7 +107,3 @@ def warning(best: Entry | None, host: Host) -> str:
     if best and host.gpu and best.needs.architecture is None:
         return f"no build here uses the {host.gpu.name}: this one runs on the CPU"
     return ""
-
-
-def label(entry: Entry) -> list[str]:
-    return (Version(entry.version).local or "").split(".")

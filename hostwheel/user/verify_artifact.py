@@ -10,13 +10,12 @@ from tempfile import TemporaryDirectory
 from hostwheel.artifact.contents import open_artifact, sha256
 from hostwheel.artifact.facts import Contents
 from hostwheel.errors import BadInput, Refused
+from hostwheel.facts.inside import BUILD_INFO
 from hostwheel.trust.dsse import read_envelope
 from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME, SBOM, Statement, read_statement, sbom_hashes
 from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 from hostwheel.user.verify_signed import signature_findings
-
-BUILD_INFO = "/hostwheel/build-info.json"  # in the wheel's package; names the SBOM's hash
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -134,7 +133,7 @@ def sbom_findings(about: About, contents: Contents, said: Statement | None) -> I
 
 def told_by_wheel(contents: Contents) -> Iterator[tuple[str, str]]:
     for member in contents.members:
-        if contents.wheel and member.name.endswith(BUILD_INFO):
+        if contents.wheel and member.name == BUILD_INFO:
             try:
                 yield "build-info.json", json.loads(member.path.read_bytes())["sbom"]["sha256"]
             except (ValueError, KeyError, TypeError) as error:

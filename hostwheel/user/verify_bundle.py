@@ -17,10 +17,10 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME
 from hostwheel.trust.sums import SUMS, read_sums
+from hostwheel.user.carried.sums import SAID
 from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome
 
-SAID = "bundle.json"
 EVIDENCE = "evidence/"  # of our wheel, statement.json among it
 UNSIGNED: tuple[Outcome, str] = (
     "not checked",

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
 import platform
-import re
 import sys
 import sysconfig
-from pathlib import Path
 from typing import Any
 
 from hostwheel.errors import BadInput, MachineLacks
-from hostwheel.facts import cpuid
-
-GLIBCXX = re.compile(rb"GLIBCXX_3\.4\.(\d+)\x00")
-STDLIB = "libstdc++.so.6"
+from hostwheel.facts import cpuid, libc
 
 
 def check_host(said: dict[str, Any]) -> None:
@@ -52,7 +45,7 @@ def check_cpu(build: str, features: tuple[str, ...]) -> None:
 
 
 def check_glibc(wanted: str) -> None:
-    found = glibc()
+    found = libc.glibc()
     if found is None:
         raise MachineLacks(f"the bundle needs glibc {wanted}, this system has another libc (musl?)")
     if numbers(found) < numbers(wanted):
@@ -62,44 +55,18 @@ def check_glibc(wanted: str) -> None:
         )
 
 
-def glibc() -> str | None:
-    """glibc's version; None under another libc."""
-    try:
-        said = os.confstr("CS_GNU_LIBC_VERSION") or ""
-    except (ValueError, OSError):
-        return None
-    name, _, version = said.partition(" ")
-    return version if name == "glibc" else None
-
-
 def check_glibcxx(wanted: str) -> None:
-    found = glibcxx()
+    found = libc.glibcxx()
     if found is None:
         raise MachineLacks(
-            f"{STDLIB} is not on this system, and llama.cpp needs it: apt-get install libstdc++6,"
-            " or put its folder into LD_LIBRARY_PATH"
+            f"{libc.LIBSTDCXX} is not on this system, and llama.cpp needs it: apt-get install"
+            " libstdc++6, or put its folder into LD_LIBRARY_PATH"
         )
     if numbers(found) < numbers(wanted):
         raise MachineLacks(
             f"llama.cpp needs libstdc++ with GLIBCXX_{wanted}, this system's ends at"
             f" GLIBCXX_{found}: take a newer one, or a build for an older system"
         )
-
-
-def glibcxx() -> str | None:
-    """The newest symbol version of the libstdc++ that the loader finds; None without one."""
-    try:
-        ctypes.CDLL(STDLIB)
-    except OSError:
-        return None
-    maps = Path("/proc/self/maps").read_text(encoding="utf-8", errors="surrogateescape")
-    paths = [line.split(None, 5)[5] for line in maps.splitlines() if "libstdc++.so" in line]
-    found = [int(number) for path in paths[:1] for number in GLIBCXX.findall(read(path))]
-    return f"3.4.{max(found)}" if found else None
-
-
-def read(path: str) -> bytes:
-    return Path(path).read_bytes()
 
 
 def numbers(version: str) -> tuple[int, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,8 @@ sys.path.insert(0, wheel)
 sys.argv[:3] = ["pip"]
 runpy.run_module("pip", run_name="__main__")
 """
+# pip writes RECORD for a folder lib/python, and then moves that and bin to one `--target`.
+BESIDE = re.compile(r'^("?)\.\./\.\./', re.MULTILINE)
 SERVER = "run-server.sh"
 SPARE = 1.1  # of the unpacked size: bytecode, file system blocks
 OTHERS = ("PIP_", "UV_", "PYTHON", "VIRTUAL_ENV", "CONDA_PREFIX")  # the user's settings
@@ -53,6 +56,9 @@ class Packages:
         """The Python that runs this, and the folder for its sys.path."""
         python = Path(sys.executable)
         self.install(python, python, ("--target", str(self.stage)))
+        for record in self.stage.glob("*.dist-info/RECORD"):
+            text = record.read_text(encoding="utf-8")
+            record.write_text(BESIDE.sub(r"\1", text), encoding="utf-8")
         return python, self.stage
 
     def rename_in_scripts(self) -> None:
