@@ -1,5 +1,6 @@
 """Everything that a machine without network and compiler needs, in one zip file or one folder."""
 
+import os
 import re
 import shutil
 import tempfile
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, Refused
-from hostwheel.plan.files import check_file
+from hostwheel.plan.files import check_file, output_file
 from hostwheel.user import bundle_texts as texts
 from hostwheel.user.bundle_pack import check_into, write_folder, write_zip, writing
 from hostwheel.user.bundle_source import Build, Wish, fetch, find_build
@@ -94,18 +95,24 @@ def check(request: Request) -> None:
             if file.read(len(GGUF)) != GGUF:
                 raise BadInput(f"{path}: no GGUF file; is the download complete?")
     names = [path.name for path in (*request.models, *request.licences)]
+    if odd := next((name for name in names if not name.isprintable() or "\\" in name), None):
+        raise BadInput(
+            f"{odd!r} has characters that a list of sums or a terminal reads otherwise: rename it"
+        )
     if doubles := {name for name in names if names.count(name) > 1}:
         raise BadInput(f"two files are named {doubles.pop()!r}: rename one")
     if request.into:
         check_into(request.into)
     if request.output and request.output.is_dir():
         raise BadInput(f"{request.output} is a folder: give the name of a zip file, or --into")
+    if request.output:
+        output_file(request.output)
 
 
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
     """A folder on the disk of `place`, so that the last step is a rename."""
-    parent = place.absolute().parent
+    parent = Path(os.path.realpath(place)).parent
     if not parent.is_dir():
         raise BadInput(f"{parent} is no folder: make it first")
     with tempfile.TemporaryDirectory(prefix=".hostwheel-bundle-", dir=parent) as folder:

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from hostwheel.artifact.safely import NO_ROOM
 from hostwheel.errors import BadInput, MachineLacks
-from hostwheel.user.carried.sums import SAID
+from hostwheel.plan.files import output_file
+from hostwheel.user.carried.sums import SAID, SUMS, read_sums
 
 CHUNK = 1 << 20
 DATE = (1980, 1, 1, 0, 0, 0)  # where zip's time begins: the same inputs give the same bytes
@@ -41,7 +42,7 @@ def write_zip(files: Mapping[str, Path], work: Path, output: Path) -> None:
             info.file_size = files[name].stat().st_size
             with files[name].open("rb") as source, archive.open(info, "w") as target:
                 shutil.copyfileobj(source, target, CHUNK)
-    part.replace(output)
+    part.replace(output_file(output))
 
 
 def check_into(into: Path) -> None:
@@ -51,6 +52,17 @@ def check_into(into: Path) -> None:
     place = into / FOLDER
     if place.exists() and not (place / SAID).is_file():
         raise BadInput(f"{place} is there, and no bundle: move it away")
+    if added := next(not_bundled(place), None) if place.exists() else None:
+        raise BadInput(f"{place} holds {added}, which is not of the bundle: move it away")
+
+
+def not_bundled(bundle: Path) -> Iterator[str]:
+    """Files that its SHA256SUMS does not name; what Python caches apart."""
+    known = {SUMS, *read_sums(bundle)}
+    for path in sorted(bundle.rglob("*")):
+        name = path.relative_to(bundle).as_posix()
+        if not path.is_dir() and path.parent.name != "__pycache__" and name not in known:
+            yield name
 
 
 def write_folder(files: Mapping[str, Path], work: Path, into: Path) -> Path:
