@@ -1,6 +1,7 @@
 """hostwheel-capture.pyz: on other CPUs, on other Pythons, with nothing but the standard library."""
 
 import ast
+import os
 import subprocess
 import sys
 import zipfile
@@ -10,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from hostwheel.__main__ import main
-from hostwheel.errors import MachineLacks
+from hostwheel.errors import BadInput, MachineLacks
 from hostwheel.facts.isa import PREREQUISITES
 from hostwheel.plan.recipe import read_host
 from hostwheel.smoke.emulate import EMULATOR, emulated
 from hostwheel.smoke.pythons import other_pythons
 from hostwheel.user import capture_pyz
 from hostwheel.user.capture_host import host_of, this_machine
+from tests.bundles import left
 from tests.plans import need
 from tests.users import read_back
 
@@ -116,7 +118,44 @@ def test_an_old_python_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
     with pytest.raises(MachineLacks, match=r"cannot write .*nowhere/x.pyz: No such file"):
         capture_pyz.write_pyz(tmp_path / "nowhere" / "x.pyz")
-    (tmp_path / "taken").mkdir()
-    with pytest.raises(MachineLacks, match="cannot write"):
-        capture_pyz.write_pyz(tmp_path / "taken")
-    assert [each.name for each in tmp_path.iterdir()] == ["taken"]
+    assert left(tmp_path) == []
+
+
+def test_what_is_no_regular_file_stays_what_it_is(tmp_path: Path) -> None:
+    """A rename onto a device, such as /dev/null, would put a file in its place for everybody."""
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("pipe")
+    (tmp_path / "loop").symlink_to("loop")
+    for name in ("folder", "pipe", "link", "loop"):
+        with pytest.raises(BadInput, match=f"{name} is there, and no regular file: give another"):
+            capture_pyz.write_pyz(tmp_path / name)
+    assert left(tmp_path) == ["folder", "link", "loop", "pipe"]
+    assert (tmp_path / "pipe").is_fifo()
+    assert (tmp_path / "link").is_symlink()
+
+
+def test_the_file_that_a_link_names_is_written(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to("there/x.pyz")
+    for _ in range(2):  # a name that was free, and one that was not
+        capture_pyz.write_pyz(tmp_path / "link")
+        assert (tmp_path / "link").is_symlink()
+        assert (tmp_path / "there" / "x.pyz").read_bytes() == capture_pyz.pyz()
+
+
+def test_a_link_laid_where_it_is_written_beside_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / ".x.pyz.new").symlink_to("precious")
+    capture_pyz.write_pyz(tmp_path / "x.pyz")
+    assert (tmp_path / "precious").read_text() == "mine"
+    assert left(tmp_path) == [".x.pyz.new", "precious", "x.pyz"]
+
+
+def test_a_disk_that_is_full_is_told(pyz: Path, tmp_path: Path) -> None:
+    """Not one of Python's tracebacks: a size of 0 stands in for the disk."""
+    script = 'ulimit -f 0; exec "$1" -I -S "$2" > "$3"'
+    argv = ("bash", "-c", script, "bash", sys.executable, pyz, tmp_path / "host.toml")
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 3
+    assert done.stderr == "hostwheel: cannot write: File too large; make room\n"

@@ -1,5 +1,6 @@
 """Files and folders of the user's: what cannot be read is BadInput, and nothing waits forever."""
 
+import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -29,6 +30,15 @@ def read_file(path: Path) -> bytes:
     check_file(path)
     with reading(path):
         return path.read_bytes()
+
+
+def output_file(path: Path) -> Path:
+    """Where the bytes of this name lie, or would: a rename onto a link or a device would put a
+    file in its place. BadInput for what is there and no regular file."""
+    real = Path(os.path.realpath(path))
+    if os.path.lexists(real) and not real.is_file():
+        raise BadInput(f"{path} is there, and no regular file: give another name")
+    return real
 
 
 def listed(folder: Path, pattern: str) -> tuple[Path, ...]:

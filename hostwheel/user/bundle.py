@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, Refused
-from hostwheel.plan.files import check_file
+from hostwheel.plan.files import check_file, output_file
 from hostwheel.user import bundle_texts as texts
 from hostwheel.user.bundle_fetch import fetch, fetch_file
 from hostwheel.user.bundle_pack import beside, check_into, write_folder, write_zip, writing
@@ -97,12 +97,18 @@ def check(request: Request) -> None:
             if file.read(len(GGUF)) != GGUF:
                 raise BadInput(f"{path}: no GGUF file; is the download complete?")
     names = [path.name for path in (*request.models, *request.licences)]
+    if odd := next((name for name in names if not name.isprintable() or "\\" in name), None):
+        raise BadInput(
+            f"{odd!r} has characters that a list of sums or a terminal reads otherwise: rename it"
+        )
     if doubles := {name for name in names if names.count(name) > 1}:
         raise BadInput(f"two files are named {doubles.pop()!r}: rename one")
     if request.into:
         check_into(request.into)
     if request.output and request.output.is_dir():
         raise BadInput(f"{request.output} is a folder: give the name of a zip file, or --into")
+    if request.output:
+        output_file(request.output)
 
 
 def gathered(build: Build, request: Request, work: Path) -> Facts:

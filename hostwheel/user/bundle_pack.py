@@ -1,6 +1,7 @@
 """A bundle's files into one zip file, or into a folder of a submission: whole or not at all."""
 
 import fcntl
+import os
 import shutil
 import tempfile
 import zipfile
@@ -10,7 +11,8 @@ from pathlib import Path
 
 from hostwheel.artifact.safely import NO_ROOM
 from hostwheel.errors import BadInput, MachineLacks
-from hostwheel.user.carried.sums import SAID
+from hostwheel.plan.files import output_file
+from hostwheel.user.carried.sums import SAID, SUMS, read_sums
 
 CHUNK = 1 << 20
 DATE = (1980, 1, 1, 0, 0, 0)  # where zip's time begins: the same inputs give the same bytes
@@ -32,7 +34,7 @@ def writing(path: Path) -> Iterator[None]:
 @contextmanager
 def beside(place: Path) -> Iterator[Path]:
     """A folder on the disk of `place`, so that the last step is a rename."""
-    parent = place.absolute().parent
+    parent = Path(os.path.realpath(place)).parent
     if not parent.is_dir():
         raise BadInput(f"{parent} is no folder: make it first")
     remove_killed(parent)
@@ -68,7 +70,7 @@ def write_zip(files: Mapping[str, Path], work: Path, output: Path) -> None:
             info.file_size = files[name].stat().st_size
             with files[name].open("rb") as source, archive.open(info, "w") as target:
                 shutil.copyfileobj(source, target, CHUNK)
-    part.replace(output)
+    part.replace(output_file(output))
 
 
 def check_into(into: Path) -> None:
@@ -78,6 +80,17 @@ def check_into(into: Path) -> None:
     place = into / FOLDER
     if place.exists() and not (place / SAID).is_file():
         raise BadInput(f"{place} is there, and no bundle: move it away")
+    if added := next(not_bundled(place), None) if place.exists() else None:
+        raise BadInput(f"{place} holds {added}, which is not of the bundle: move it away")
+
+
+def not_bundled(bundle: Path) -> Iterator[str]:
+    """Files that its SHA256SUMS does not name; what Python caches apart."""
+    known = {SUMS, *read_sums(bundle)}
+    for path in sorted(bundle.rglob("*")):
+        name = path.relative_to(bundle).as_posix()
+        if not path.is_dir() and path.parent.name != "__pycache__" and name not in known:
+            yield name
 
 
 def write_folder(files: Mapping[str, Path], work: Path, into: Path) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -32,6 +33,16 @@ def main(given: Sequence[str] | None = None) -> int:
         print(f"hostwheel: {error}", file=sys.stderr)
         return NOT_HERE
     text = as_json(machine, asked.name) if asked.json else host_file(machine, asked.name)
-    # Not the locale's encoding: TOML is UTF-8, and a bare container's locale is ASCII.
-    sys.stdout.buffer.write(text.rstrip("\n").encode() + b"\n")
+    return show(text.rstrip("\n").encode() + b"\n")
+
+
+def show(text: bytes) -> int:
+    """Not in the locale's encoding: TOML is UTF-8, and a bare container's locale is ASCII."""
+    try:
+        sys.stdout.buffer.write(text)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # or Python tries once more at its end
+        print(f"hostwheel: cannot write: {error.strerror}; make room", file=sys.stderr)
+        return NOT_HERE
     return 0

@@ -1,13 +1,14 @@
 """hostwheel-capture.pyz: the capture modules as one file that Python 3.8 and newer runs."""
 
 import io
+import tempfile
 import zipfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 
 from hostwheel.errors import MachineLacks
 from hostwheel.facts.isa import PREREQUISITES
+from hostwheel.plan.files import output_file
 
 PACKAGE = Path(__file__).parents[1]
 COPIED = (
@@ -34,14 +35,14 @@ DATE = (1980, 1, 1, 0, 0, 0)  # the same bytes each time
 
 def write_pyz(path: Path) -> None:
     """Write it beside, then rename; MachineLacks where that cannot be."""
-    fresh = path.with_name(f".{path.name}.new")
+    place = output_file(path)
     try:
-        fresh.write_bytes(pyz())
-        fresh.chmod(0o755)
-        fresh.replace(path)
+        with tempfile.TemporaryDirectory(prefix=".hostwheel-capture-", dir=place.parent) as folder:
+            fresh = Path(folder) / place.name
+            fresh.write_bytes(pyz())
+            fresh.chmod(0o755)
+            fresh.replace(place)
     except OSError as error:
-        with suppress(OSError):
-            fresh.unlink()
         raise MachineLacks(f"cannot write {path}: {error.strerror}; name another") from None
 
 
