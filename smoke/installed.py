@@ -3,6 +3,7 @@
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
@@ -17,6 +18,15 @@ class Artifact:
 
     wheel: Path
     archive: Path
+
+
+def unpack(archive: Path, folder: Path) -> None:
+    """Our own archive. Python before 3.11.4 has no filter for it, Debian 12's among them."""
+    with tarfile.open(archive) as tar:
+        if hasattr(tarfile, "data_filter"):
+            tar.extractall(folder, filter="data")
+        else:
+            tar.extractall(folder)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

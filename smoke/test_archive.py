@@ -3,7 +3,6 @@
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from smoke.installed import Artifact, Installed
+from smoke.installed import Artifact, Installed, unpack
 
 # glibc and libstdc++. The names of the middle row are stubs, since glibc 2.34.
 SYSTEM = (
@@ -60,8 +59,7 @@ def bare(
     for library in filter(None, map(system_library, SYSTEM)):
         within(root, library).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(library, within(root, library))
-    with tarfile.open(artifact.archive) as archive:
-        archive.extractall(root, filter="data")
+    unpack(artifact.archive, root)
     (root / artifact.archive.name.removesuffix(".tar.gz")).rename(root / "server")
     if plan["cuda"]:  # which the archive leaves to a bundle
         nvidia = installed.package.with_name("nvidia")

@@ -1,7 +1,6 @@
 """llama-server: how it ends, as part of the wheel; and that the archive's is the same."""
 
 import subprocess
-import tarfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from smoke.installed import Artifact, Installed
+from smoke.installed import Artifact, Installed, unpack
 from smoke.planted import lend_cuda
 from smoke.recorded import BEGINNING, COMPLETION
 from smoke.serving import ENDLESS, Server, serve, until, well
@@ -84,8 +83,7 @@ def test_half_a_model_ends_it_with_a_word(
 def test_the_archive_answers_as_the_wheel_does(
     artifact: Artifact, installed: Installed, smollm2: Path, tmp_path: Path
 ) -> None:
-    with tarfile.open(artifact.archive) as tar:
-        tar.extractall(tmp_path, filter="data")
+    unpack(artifact.archive, tmp_path)
     unpacked = Unpacked(top=tmp_path / artifact.archive.name.removesuffix(".tar.gz"), cwd=tmp_path)
     lend_cuda(installed.package, unpacked.top / "lib")
     begun = {"prompt": BEGINNING, "temperature": 0, "n_predict": 3}

@@ -14,6 +14,7 @@ from hostwheel.build.archive import write_archive
 from hostwheel.build.product import Product, unpack_wheel
 from hostwheel.plan.defines import TOOLS
 from hostwheel.plan.plan import Plan
+from smoke.installed import unpack
 from tests.plans import BILL, LIB, plan_for, wheel_files, write_wheel
 
 PLAN = plan_for("cpu-avx2")
@@ -44,8 +45,7 @@ def members(archive: Path) -> Mapping[str, tarfile.TarInfo]:
 
 
 def unpacked(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as tar:
-        tar.extractall(folder, filter="data")
+    unpack(archive, folder)
     return folder / archive.name.removesuffix(".tar.gz")
 
 

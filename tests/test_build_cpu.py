@@ -3,7 +3,6 @@
 import hashlib
 import subprocess
 import sys
-import tarfile
 import zipfile
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from hostwheel.artifact.symbols import load_symbol_map
 from hostwheel.plan.defines import TOOLS
+from smoke.installed import unpack
 from smoke.recorded import ANSWER, QUESTION
 from tests.answers import ASK, COMPLETE, COMPLETION, ask_server, served
 from tests.builds import Built, Installed
@@ -22,8 +22,7 @@ pytestmark = [pytest.mark.build, pytest.mark.timeout(3600)]
 def unpacked(cpu_avx2: Built, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive, unpacked somewhere."""
     folder = tmp_path_factory.mktemp("archive")
-    with tarfile.open(cpu_avx2.archive) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(cpu_avx2.archive, folder)
     return folder / cpu_avx2.archive.name.removesuffix(".tar.gz")
 
 

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hostwheel.artifact.binary import read_binary
+from smoke.installed import unpack
 from smoke.recorded import ANSWER, QUESTION
 from tests import containers
 from tests.answers import ASK
@@ -72,8 +72,7 @@ def bare(engine: str, built: Built, model: Path, folder: Path) -> Bare:
     for_it = ("--python-version=3.13", "--python-platform=x86_64-manylinux_2_40")
     uv = (sys.executable, "-m", "uv", "pip", "install", "--quiet", "--target", folder / "site")
     subprocess.run((*uv, *for_it, "--only-binary=:all:", built.wheel), check=True)
-    with tarfile.open(built.archive) as archive:
-        archive.extractall(folder, filter="data")
+    unpack(built.archive, folder)
     unpacked = folder / built.archive.name.removesuffix(".tar.gz")
     return Bare(engine=engine, site=folder / "site", archive=unpacked, model=model)
 
