@@ -48,8 +48,35 @@ def test_a_damaged_list_of_sums(bundle: Path) -> None:
     (bundle / "SHA256SUMS").write_text(text[: len(text) // 2])
     done = install(bundle, "--check")
     assert done.returncode == 2
+    (bundle / "SHA256SUMS").write_text(text.replace("  ", " ", 1))
+    words = "SHA256SUMS has a line that is none of a sum, line 1: copy or unpack"
+    refused(install(bundle, "--check"), 2, words, bundle.parent)
     (bundle / "SHA256SUMS").write_bytes(b"\xff\xfe")
     refused(install(bundle, "--check"), 2, "SHA256SUMS cannot be read", bundle.parent)
+
+
+@pytest.mark.parametrize("name", ["requirements.txt", "wheels/", "models/", "install.py"])
+def test_a_line_that_is_gone_from_the_list_of_sums(name: str, bundle: Path) -> None:
+    lines = (bundle / "SHA256SUMS").read_text().splitlines(keepends=True)
+    gone = next(line for line in lines if line[66:].startswith(name))
+    (bundle / "SHA256SUMS").write_text("".join(line for line in lines if line != gone))
+    words = f"SHA256SUMS has no line for {gone[66:-1]}: copy or unpack"
+    refused(install(bundle, "--check"), 2, words, bundle.parent)
+
+
+def test_what_people_put_beside_the_files_of_a_bundle_is_theirs(bundle: Path) -> None:
+    (bundle / "main.py").touch()
+    (bundle / "hostwheel" / "__pycache__").mkdir()
+    (bundle / "hostwheel" / "__pycache__" / "errors.cpython-311.pyc").touch()
+    assert install(bundle, "--check").returncode == 0
+
+
+def test_stopped_while_it_reads_its_own_files(bundle: Path) -> None:
+    module = bundle / "hostwheel" / "errors.py"
+    module.write_text("import os, signal\nos.kill(os.getpid(), signal.SIGINT)\n")
+    done = install(bundle, "--check")
+    said = "install.py: stopped; nothing was installed\n"
+    assert (done.returncode, done.stderr) == (130, said)
 
 
 def test_a_wrong_python(made: Path, tmp_path: Path) -> None:
@@ -131,9 +158,13 @@ def test_a_failed_self_test_leaves_what_was_there(bundle: Path) -> None:
     (venv / "mine").touch()
     assert install(bundle, "--venv", venv, *fails, PATH=UV).returncode == 1
     assert (venv / "mine").exists()
-    assert install(bundle, "--venv", venv, "--with", "uv", PATH=UV).returncode == 0
+    for number in (1, 2):
+        done = install(bundle, "--venv", venv, "--with", "uv", PATH=UV)
+        assert done.returncode == 0
+        assert f"the earlier {venv} is now {venv}.old-{number}: remove it when" in done.stdout
     assert not (venv / "mine").exists()
-    assert left(bundle.parent) == ["bundle", "venv"]
+    assert (venv.with_name("venv.old-1") / "mine").exists()
+    assert left(bundle.parent) == ["bundle", "venv", "venv.old-1", "venv.old-2"]
 
 
 def test_a_crash_in_the_self_test_is_named(tmp_path: Path) -> None:

@@ -213,11 +213,14 @@ def test_two_copies_are_told(
     (tmp_path / "llama_cpp" / "__init__.py").write_bytes(LOUD)
     monkeypatch.chdir(tmp_path)
     on(monkeypatch, machine("zen2"))
-    assert main(["doctor", "--python", str(env)]) == 0
-    said = capsys.readouterr().out
-    assert said.startswith("llama_cpp, which nobody installed, runs here, and could do better")
-    assert f"there is another in {packages(env)}/llama_cpp (llama_cpp_python 0.3.36" in said
-    assert "→ pip uninstall llama_cpp_python" in said
+    assert main(["doctor", "--python", str(env), "--json"]) == 1
+    (report,) = json.loads(capsys.readouterr().out)["reports"]
+    bad = {each["check"]: each for each in report["findings"] if each["standing"] != "well"}
+    assert [each["standing"] for each in bad.values()] == ["stops", "slows"]
+    assert bad["files"]["message"] == f"no library of llama.cpp is in {tmp_path}/llama_cpp"
+    assert "which nobody installed, hides" in bad["copies"]["message"]
+    assert f"{packages(env)}/llama_cpp (llama_cpp_python 0.3.36" in bad["copies"]["message"]
+    assert {each["remedy"] for each in bad.values()} == {f"move {tmp_path}/llama_cpp away"}
 
 
 def test_two_distributions_of_one_folder_are_found(env: Path, tmp_path: Path) -> None:

@@ -193,8 +193,11 @@ def test_what_pip_cannot_read_is_refused() -> None:
 def test_no_catalog_is_told(served: str, tmp_path: Path) -> None:
     with pytest.raises(BadInput, match=r"/nowhere/catalog.json: 404 .*is it the address"):
         fetch(f"{served}/nowhere")
-    with pytest.raises(BadInput, match=r"no such file|cannot be read"):
+    with pytest.raises(BadInput, match=f"no bucket in {tmp_path}: no catalog.json; "):
         fetch(tmp_path.as_uri())
+    for given in ("", " "):
+        with pytest.raises(BadInput, match="the bucket's address is empty"):
+            address_of(given)
 
 
 def test_no_network_is_told() -> None:
@@ -331,6 +334,52 @@ def test_a_captured_host_file_is_picked_for(
 def test_an_unknown_host_is_told(bucket: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["pick", str(bucket), "--host", "aws-g55"]) == 2
     assert "no host 'aws-g55'; did you mean 'aws-g5'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("name", "what"), [("h.json", "no .toml file"), (".", "a folder")])
+def test_what_is_no_host_file_is_told(
+    name: str,
+    what: str,
+    bucket: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "h.json").write_text("{}")
+    monkeypatch.chdir(tmp_path)
+    assert main(["pick", str(bucket), "--host", name]) == 2
+    assert f"--host {name} is {what}: give a host file, as" in capsys.readouterr().err
+
+
+def test_what_was_chosen_for_another_machine_is_installed_only_where_it_fits(
+    bucket: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    python = environment(tmp_path / "env")
+    old = replace(users.machine("k10"), glibc="2.12")
+    monkeypatch.setattr(pick_command, "this_machine", lambda: old)
+    argv = ["pick", str(bucket), "--host", "aws-g5", "--python", str(tmp_path / "env"), "--install"]
+    assert main(argv) == 1
+    said = capsys.readouterr().err
+    assert "is for aws-g5, and does not fit this machine; nothing was installed" in said
+    assert "needs glibc 2.17, here is 2.12" in said
+    assert version_in(python) == ""
+
+
+def test_a_catalogs_texts_are_no_orders_to_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evil = "\x1b[2J\x1b]0;evil\x07"
+    best = replace(entry("cpu-avx2"), title=f"t{evil}")
+    other = replace(entry("cpu-sse42"), recipe=f"o{evil}", yanked=f"y{evil}")
+    (tmp_path / "catalog.json").write_text(catalog(best, other).json())
+    assert main(["pick", str(tmp_path), "--host", "aws-g5"]) == 0
+    said = capsys.readouterr().out
+    assert {each for each in said if not each.isprintable()} == {"\n"}
+    assert r"o\x1b[2J" in said
+    assert r"y\x1b[2J" in said
 
 
 def test_the_python_is_the_given_the_active_or_our_own(tmp_path: Path) -> None:

@@ -54,6 +54,12 @@ def find_host(name: str, hosts: Iterable[Host]) -> Host:
     if name.endswith(".toml"):
         return read_host(Path(name))
     by_name = {host.name: host for host in hosts}
+    if name not in by_name and Path(name).exists():
+        what = "a folder" if Path(name).is_dir() else "no .toml file"
+        raise BadInput(
+            f"--host {name} is {what}: give a host file, as `hostwheel capture > host.toml` writes,"
+            " or a known host's name"
+        )
     if name not in by_name:
         raise BadInput(f"no host {name!r}; {near(name, by_name)}")
     return by_name[name]

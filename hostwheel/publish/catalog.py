@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 from hostwheel.errors import BadInput
+from hostwheel.publish.catalog_check import faults
 
 SCHEMA = 1
 
@@ -104,13 +105,15 @@ def read_catalog(text: str | bytes, where: str) -> Catalog:
                 f"{where}: a catalog of schema {content['schema']}, this hostwheel reads {SCHEMA}: "
                 "use a newer one"
             )
-        entries = tuple(read_entry(each) for each in content["entries"])
+        entries = tuple(read_entry(each, where) for each in content["entries"])
         return Catalog(generation=int(content["generation"]), entries=entries)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise BadInput(f"{where}: no catalog: {type(error).__name__}: {error}") from None
 
 
-def read_entry(content: Mapping[str, Any]) -> Entry:
+def read_entry(content: Mapping[str, Any], where: str) -> Entry:
+    if fault := next(faults(content), None):
+        raise BadInput(f"{where}: entry {content['filename']!r}: {fault}; tell its publisher")
     needs = dict(content["needs"])
     given = {
         **content,

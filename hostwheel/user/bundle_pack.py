@@ -89,7 +89,8 @@ def not_bundled(bundle: Path) -> Iterator[str]:
     known = {SUMS, *read_sums(bundle)}
     for path in sorted(bundle.rglob("*")):
         name = path.relative_to(bundle).as_posix()
-        if not path.is_dir() and path.parent.name != "__pycache__" and name not in known:
+        is_file = path.is_symlink() or not path.is_dir()
+        if is_file and path.parent.name != "__pycache__" and name not in known:
             yield name
 
 

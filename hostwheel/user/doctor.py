@@ -1,7 +1,9 @@
 """Whether a build can run on this machine, and why not. Pure: values in, findings out."""
 
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from packaging import tags
 
@@ -11,10 +13,23 @@ from hostwheel.user.capture_host import host_of
 from hostwheel.user.capture_machine import Machine
 from hostwheel.user.doctor_build import Build, Library
 from hostwheel.user.doctor_site import Copy, Site
-from hostwheel.user.findings import PASS_THROUGH, PICK, Finding, driver, glibc, glibcxx, gpu_code
+from hostwheel.user.findings import (
+    PASS_THROUGH,
+    PICK,
+    Finding,
+    Standing,
+    driver,
+    glibc,
+    glibcxx,
+    gpu_code,
+)
 
 HIDES_ALL = ("", "-1", "NoDevFiles")
 SHOWN = 3
+INTO_LIB = "pip install --target lib"  # to lib/nvidia/cu13/lib, where RUNPATH leads
+BUNDLE = "`hostwheel bundle`, which brings it"
+OWN = re.compile(r"lib(ggml|llama|mtmd)[\w.-]*\.so")  # shipped with every build that needs it
+CORE = re.compile(r"lib(ggml|ggml-base|llama)\.so")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -127,10 +142,11 @@ def cuda_libraries(case: Case) -> Iterator[Finding]:
             message = f"{library.name} is {library.path}"
             yield Finding(check="CUDA", standing="well", message=message)
         else:
-            yield missing(library)
+            yield missing(library, in_archive=case.copy is None and not case.build.tags)
 
 
-def missing(library: Library) -> Finding:
+def missing(library: Library, in_archive: bool) -> Finding:
+    """`in_archive`: its loader does not look into Python's packages."""
     message = f"{library.user} needs {library.name}, and the loader finds none"
     lost = next((path for path in library.near if path.name == library.name), None)
     if lost:
@@ -139,8 +155,15 @@ def missing(library: Library) -> Finding:
     else:
         if library.near:
             message += f"; there is {', '.join(path.name for path in library.near)}"
-        remedy = f'pip install "{package(library.name)}"'
+        wanted = f'"{package(library.name)}"'
+        remedy = for_archive(library, wanted) if in_archive else f"pip install {wanted}"
     return Finding(check="CUDA", standing="stops", message=message, remedy=remedy)
+
+
+def for_archive(library: Library, wanted: str) -> str:
+    if any("nvidia" in folder.parts for folder in library.runpath):
+        return f"in the unpacked archive's folder: {INTO_LIB} {wanted}; or {BUNDLE}"
+    return f"export LD_LIBRARY_PATH=FOLDER, that of {library.name}: {INTO_LIB} {wanted} brings it"
 
 
 def package(name: str) -> str:
@@ -150,12 +173,39 @@ def package(name: str) -> str:
 
 
 def other_libraries(case: Case) -> Iterator[Finding]:
-    """Not decided: a plug-in such as libggml-vulkan.so is left out where it does not load."""
+    """Not decided: a plug-in such as libggml-vulkan.so is left out where it does not load. Without
+    a part of its own, or what libllama and libggml themselves need, nothing runs."""
     for library in case.build.lost:
         message = f"{library.user} needs {library.name}, which is not here: it cannot be loaded"
+        if OWN.match(library.name):
+            yield Finding(check="libraries", standing="stops", message=message, remedy=again(case))
+            continue
+        standing: Standing = "stops" if CORE.match(library.user) else "undecided"
         driver = "install NVIDIA's driver, or take a build that does without it: " + PICK
         remedy = driver if library.name in DRIVER else f"apt-file search {library.name}"
-        yield Finding(check="libraries", standing="undecided", message=message, remedy=remedy)
+        yield Finding(check="libraries", standing=standing, message=message, remedy=remedy)
+
+
+def whole(case: Case) -> Iterator[Finding]:
+    """A library that RECORD names and nobody asks for may be a plug-in, which is missed later."""
+    lost = {library.name for library in case.build.lost}
+    gone = [name for name in (case.copy.gone if case.copy else ()) if Path(name).name not in lost]
+    if gone:
+        more = f" and {len(gone) - 1} more" if gone[1:] else ""
+        message = f"{gone[0]}{more}, which was installed with it, is no longer there"
+        yield Finding(check="files", standing="stops", message=message, remedy=again(case))
+    elif case.build.empty:
+        message = f"no library of llama.cpp is in {case.build.where}"
+        yield Finding(check="files", standing="stops", message=message, remedy=again(case))
+
+
+def again(case: Case) -> str:
+    if case.copy and not case.copy.owners:
+        return f"move {case.copy.folder} away"
+    if case.copy:
+        names = " ".join(owner.split()[0] for owner in case.copy.owners)
+        return f"install it again: pip uninstall -y {names}, then {PICK}"
+    return "fetch or unpack it again"
 
 
 def shadows(case: Case) -> Iterator[Finding]:
@@ -180,6 +230,10 @@ def shadows(case: Case) -> Iterator[Finding]:
 def shadow(taken: Copy, other: Copy) -> Finding:
     who = other.owners[0] if other.owners else "a folder"
     remedy = f"pip uninstall {other.owners[0].split()[0]}" if other.owners else "move it away"
+    if other.folder.name == taken.folder.name and other.owners and not taken.owners:
+        message = f"{taken.folder}, which nobody installed, hides {other.folder} ({who})"
+        remedy = f"move {taken.folder} away"
+        return Finding(check="copies", standing="slows", message=message, remedy=remedy)
     if other.folder.name == taken.folder.name:
         message = f"there is another in {other.folder} ({who}); this one is imported"
         return Finding(check="copies", standing="slows", message=message, remedy=remedy)
@@ -226,6 +280,7 @@ CHECKS: Sequence[Check] = (
     gpu,
     cuda_libraries,
     other_libraries,
+    whole,
     shadows,
     cpu_only,
     threads,

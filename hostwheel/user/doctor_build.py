@@ -1,6 +1,7 @@
 """What a build needs: of our own from what it says of itself, of others' from their files."""
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,6 +27,8 @@ from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located
 from hostwheel.user.findings import machine_code
 
 SCHEMA = 1
+CODE = re.compile(r"[^/]*(llama|ggml|mtmd)[^/]*")  # names of llama.cpp's libraries and programs
+OTHER_CODE = (".dll", ".dylib", ".exe", ".pyd")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -33,13 +36,15 @@ class Library:
     """A library from outside that `user`, a file of the build, asks for.
 
     `path` is where the loader finds it, None where it does not; `near` are those of the same stem
-    that lie in packages, whatever their version; `declared`: a dependency of the wheel brings it.
+    that lie in packages, whatever their version; `runpath` is where `user` has the loader look;
+    `declared`: a dependency of the wheel brings it.
     """
 
     name: str
     user: str
     path: Path | None
     near: tuple[Path, ...] = ()
+    runpath: tuple[Path, ...] = ()
     declared: bool = False
 
 
@@ -50,7 +55,7 @@ class Build:
     `needs.features` are our own builds'. Of others, `lacking` and `undecided` have a sentence for
     each file whose code uses what the host lacks, surely or perhaps. `cuda` are CUDA's libraries
     that it asks for, `openmp` the OpenMP runtimes that it asks for or ships, `lost` others that the
-    loader does not find; `tags` are a wheel's.
+    loader does not find; `tags` are a wheel's. `empty`: nothing of llama.cpp is in it.
     """
 
     name: str
@@ -64,6 +69,7 @@ class Build:
     openmp: tuple[Library, ...]
     lost: tuple[Library, ...]
     tags: tuple[str, ...]
+    empty: bool = False
 
 
 def installed_build(copy: Copy, site: Site, host: Host, progress: Progress = no_progress) -> Build:
@@ -95,7 +101,12 @@ def elf_members(copy: Copy) -> Iterator[Member]:
 def file_build(
     contents: Contents, site: Site, host: Host, progress: Progress = no_progress
 ) -> Build:
-    """Of a wheel, archive, folder or library that was unpacked."""
+    """Of a wheel, archive, folder or library that was unpacked. BadInput for what is no build."""
+    if not any(map(is_code, contents.members)):
+        what = "none of its files is a library or program of it"
+        raise BadInput(
+            f"{contents.path}: no llama.cpp in it: {what}; give a wheel of llama_cpp, or an archive"
+        )
     paths = {member.name: member.path for member in contents.members}
     name = contents.path.name
     return read_build(contents, paths.get(BUILD_INFO), name, site, host, progress)
@@ -121,7 +132,15 @@ def read_build(
         openmp=tuple(each for each in outside if OPENMP.fullmatch(each.name)),
         lost=tuple(each for each in outside if is_lost(each)),
         tags=contents.wheel.tags if contents.wheel else (),
+        empty=not any(map(is_code, contents.members)),
     )
+
+
+def is_code(member: Member) -> bool:
+    """By its name, and by what it is: a model or a page may be named so too."""
+    name = member.path.name
+    named = CODE.fullmatch(name) is not None
+    return named and (name.endswith(OTHER_CODE) or is_elf(member.path))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -198,6 +217,7 @@ def libraries(
                 name=name,
                 user=member.path.name,
                 path=shipped.get(name) or located(name, runpath, site),
+                runpath=runpath,
                 near=elsewhere(name.partition(".so")[0], site),
                 declared=nvidia is not None and any(brings(each, *nvidia) for each in required),
             )

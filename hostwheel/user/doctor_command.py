@@ -13,7 +13,7 @@ from rich.text import Text
 from hostwheel.artifact.contents import open_artifact
 from hostwheel.audit.command import shown_progress
 from hostwheel.audit.visible import visible
-from hostwheel.errors import MachineLacks
+from hostwheel.errors import BadInput, MachineLacks
 from hostwheel.plan.plan import plain
 from hostwheel.plan.show import people
 from hostwheel.user.capture_host import host_of, this_machine
@@ -23,6 +23,7 @@ from hostwheel.user.doctor_build import file_build, installed_build
 from hostwheel.user.doctor_site import Site, read_site
 from hostwheel.user.findings import PICK, Finding, Standing
 from hostwheel.user.pick_python import Python, find_python
+from hostwheel.user.verify_bundle import is_bundle
 
 WHAT = "say whether an installed or given build can run here, and what to do where it cannot"
 EXAMPLE = "hostwheel doctor --python .venv"
@@ -44,6 +45,9 @@ VERDICTS: Mapping[Standing, str] = {
     "well": "runs here",
 }
 INDENT = 11
+SHOWN = 4
+BUILDS = ("*.whl", "*.tar.gz", "*.tar.xz", "*.zip")
+WHEELS = "the llama_cpp_python wheel in wheels/"
 
 
 def add_doctor_arguments(made: argparse.ArgumentParser) -> None:
@@ -73,11 +77,22 @@ def run_doctor(arguments: argparse.Namespace) -> int:
 
 
 def given(wheel: Path, machine: Machine, site: Site, python: Python) -> Case:
+    check_single(wheel)
     with tempfile.TemporaryDirectory(prefix="hostwheel-doctor-") as folder:
         contents = open_artifact(wheel, Path(folder))
         with shown_progress(wheel.name) as advance:
             build = file_build(contents, site, host_of(machine), advance)
     return Case(machine=machine, build=build, site=site, copy=None, python=python.version)
+
+
+def check_single(path: Path) -> None:
+    """BadInput for what holds builds as files: it names the one to give."""
+    if is_bundle(path):
+        how = f"unpack it, and give {WHEELS}, or run there: python install.py --check"
+        raise BadInput(f"{path} is a bundle of `hostwheel bundle`: {how}")
+    found = sorted(each.name for end in BUILDS for each in path.glob(end)) if path.is_dir() else []
+    if found:
+        raise BadInput(f"{path} is a folder of builds, give one: {', '.join(found[:SHOWN])}")
 
 
 def installed(machine: Machine, site: Site, python: Python) -> Iterator[Case]:

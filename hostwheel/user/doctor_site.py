@@ -3,6 +3,7 @@
 Nothing is imported: a build that does not fit may end the process.
 """
 
+import csv
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from pathlib import Path
 PACKAGES = "llama_cpp*/__init__.py"  # others ship it as llama_cpp_cuda and the like
 OPENMP = re.compile(r"lib(gomp|iomp5|omp)([-.][\w.-]*)?\.so(\.\d+)*")
 OPENMP_PLACES = ("*.libs/lib*omp*", "*/lib/lib*omp*", "*/.dylibs/lib*omp*", "../../lib*omp*")
+LIBRARY = re.compile(r"\.so(\.\d+)*$")
 SYSTEM_FOLDERS = tuple(
     map(Path, ("/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64"))
 )
@@ -25,10 +27,12 @@ CACHED = re.compile(r"\s*(\S+) \([^)]*x86-64[^)]*\) => (.+)")
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Copy:
     """A package llama_cpp that Python could import. `owners` are the distributions ("name
-    version") that say they brought it; none for a folder that was only put there."""
+    version") that say they brought it; none for a folder that was only put there. `gone` are files
+    of it, by RECORD, that are no longer there."""
 
     folder: Path
     owners: tuple[str, ...]
+    gone: tuple[str, ...] = ()
 
     @property
     def site(self) -> Path:
@@ -70,15 +74,25 @@ def copies(folders: Iterable[Path]) -> Iterator[Copy]:
         if not site.is_dir():
             continue
         for init in sorted(site.glob(PACKAGES)):
-            yield Copy(folder=init.parent, owners=tuple(owners(site, init.parent.name)))
+            package = init.parent
+            if package.name != "llama_cpp" and not any(package.rglob("*.so*")):
+                continue  # another project's, such as llama_cpp_agent
+            brought = dict(owners(site, package.name))
+            gone = (
+                name for names in brought.values() for name in names if not (site / name).exists()
+            )
+            yield Copy(folder=package, owners=tuple(brought), gone=tuple(gone))
 
 
-def owners(site: Path, package: str) -> Iterator[str]:
-    """By RECORD, read here: `Distribution.files` of Python 3.12 leaves out what is missing."""
+def owners(site: Path, package: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """With the libraries that each brought. By RECORD, read here: `Distribution.files` of Python
+    3.12 leaves out what is missing."""
     for found in metadata.distributions(path=[str(site)]):
         record = found.read_text("RECORD") or ""
-        if f"\n{package}/__init__.py," in f"\n{record}":
-            yield f"{found.metadata['Name']} {found.version}"
+        names = tuple(row[0] for row in csv.reader(record.splitlines()) if row)
+        if f"{package}/__init__.py" in names:
+            libraries = (name for name in names if LIBRARY.search(name))
+            yield f"{found.metadata['Name']} {found.version}", tuple(libraries)
 
 
 def openmp_runtimes(folders: Iterable[Path]) -> Iterator[Path]:

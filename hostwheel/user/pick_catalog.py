@@ -6,7 +6,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from hostwheel.errors import BadInput, MachineLacks
-from hostwheel.plan.files import read_file
+from hostwheel.plan.files import read_file, reading
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
 
 CATALOG = "catalog.json"
@@ -19,6 +19,8 @@ def bucket(given: str) -> str:
 
     BadInput for an address that pip and uv could not read from.
     """
+    if not given.strip():
+        raise BadInput("the bucket's address is empty: give https://…, file://… or a folder")
     address = given.rstrip("/").removesuffix(f"/{CATALOG}")
     scheme = urlsplit(address).scheme
     if scheme in ("http", "https", "file"):
@@ -35,7 +37,14 @@ def fetch(address: str) -> Catalog:
     where = f"{address}/{CATALOG}"
     parts = urlsplit(where)
     if parts.scheme == "file":
-        return read_catalog(read_file(Path(unquote(parts.path))), where)
+        path = Path(unquote(parts.path))
+        with reading(path):
+            found = path.exists()
+        if not found:
+            raise BadInput(
+                f"no bucket in {path.parent}: no {CATALOG}; `hostwheel publish` makes one"
+            )
+        return read_catalog(read_file(path), where)
     return read_catalog(download(where), where)
 
 

@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hostwheel.audit.target import find_host, known_hosts
+from hostwheel.audit.visible import visible
 from hostwheel.errors import Refused
 from hostwheel.facts.host import Host
 from hostwheel.plan.data import find_data
@@ -18,7 +19,7 @@ from hostwheel.plan.plan import plain
 from hostwheel.plan.show import grid, people
 from hostwheel.publish.catalog import Entry
 from hostwheel.user.capture_host import host_of, this_machine
-from hostwheel.user.pick import Picked, pick
+from hostwheel.user.pick import Picked, against, pick
 from hostwheel.user.pick_catalog import bucket, fetch, requirement
 from hostwheel.user.pick_python import Python, find_python, install
 
@@ -51,8 +52,22 @@ def run_pick(arguments: argparse.Namespace) -> int:
     if picked.best is None:
         return Refused.exit_code
     if arguments.install:
-        install(python or find_python(None), requirement(address, picked.best))
+        chosen = python or find_python(None)
+        if arguments.host:
+            check_here(picked.best, host, chosen)
+        install(chosen, requirement(address, picked.best))
     return 0
+
+
+def check_here(entry: Entry, host: Host, python: Python) -> None:
+    """Refused where what was picked for another machine does not fit this one."""
+    reasons = tuple(against(entry, host_of(this_machine()), python.version))
+    if reasons:
+        what = f"{entry.filename} is for {host.name}, and does not fit this machine"
+        raise Refused(
+            f"{what}; nothing was installed: leave --host out"
+            + "".join(f"\n    {visible(reason)}" for reason in reasons)
+        )
 
 
 def chosen_host(arguments: argparse.Namespace) -> Host:
@@ -92,18 +107,20 @@ def as_json(picked: Picked, host: Host, address: str) -> Mapping[str, Any]:
 
 def show(picked: Picked, host: Host, address: str, console: Console) -> None:
     with_driver = f", driver {host.gpu.driver}" if host.gpu else ""
-    what = f"{host.name} ({host.title}{with_driver})"
+    what = visible(f"{host.name} ({host.title}{with_driver})")
     if picked.best:
         size = picked.best.size / 1e6
-        console.print(Text(f"{picked.best.filename} ({size:.0f} MB)", style="bold green"))
+        headline = visible(f"{picked.best.filename} ({size:.0f} MB)")
+        console.print(Text(headline, style="bold green"))
         console.print(Text(f"is the fastest here for {what}"))
         if picked.warning:
-            console.print(Text(picked.warning, style="yellow"))
+            console.print(Text(visible(picked.warning), style="yellow"))
         for line in commands(address, picked.best).values():
-            console.print(Text(f"\n{line}"), soft_wrap=True)
+            console.print(Text(f"\n{visible(line)}"), soft_wrap=True)
     else:
         console.print(Text(f"None of these fits {what}", style="bold red"))
     if picked.others:
-        rows = [(each.entry.recipe, each.entry.version, each.reason) for each in picked.others]
+        cells = ((each.entry.recipe, each.entry.version, each.reason) for each in picked.others)
+        rows = [tuple(map(visible, row)) for row in cells]
         console.print(Text("\nThe others" if picked.best else ""))
         console.print(grid(("recipe", "version", "value"), rows, show_header=False))

@@ -11,6 +11,14 @@ def start():  # type: () -> int
         sys.stderr.write("install.py: Python 3.8 or newer is needed, this is ")
         sys.stderr.write(sys.version.split()[0] + ": start it with another one\n")
         return 3
+    try:
+        return installed()
+    except KeyboardInterrupt:  # while it was still reading its own files, or tidying up
+        sys.stderr.write("install.py: stopped; nothing was installed\n")
+        return 130
+
+
+def installed():  # type: () -> int
     sys.dont_write_bytecode = True  # the bundle stays as it is
     from pathlib import Path
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +11,7 @@ from pathlib import Path
 
 from hostwheel.errors import BadInput, MachineLacks
 
-MARKER = "hostwheel-bundle.json"  # in every installation of ours: it may be replaced by the next
+MARKER = "hostwheel-bundle.json"  # in every installation of ours: it may give way to the next
 
 
 def check_place(destination: Path) -> None:
@@ -40,19 +42,25 @@ def staged(destination: Path) -> Iterator[Path]:
 
 
 def put(stage: Path, destination: Path) -> None:
-    """Rename `stage`; what was there before goes only when the new one is in place."""
-    old = destination.with_name(f".{destination.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if not destination.exists():
+    """Rename `stage`. What was there before is kept: the user may have added to it."""
+    empty = destination.is_dir() and not destination.is_symlink() and not any(destination.iterdir())
+    if empty or not destination.exists():
         stage.rename(destination)
         return
+    old = free(destination)
     destination.rename(old)
     try:
         stage.rename(destination)
     except BaseException:
         old.rename(destination)
         raise
-    shutil.rmtree(old, ignore_errors=True)
+    print(f"the earlier {destination} is now {old}: remove it when nothing of yours is in it")
+
+
+def free(destination: Path) -> Path:
+    """The first of DIR.old-1, DIR.old-2 and so on that is not there."""
+    names = (f"{destination.name}.old-{number}" for number in itertools.count(1))
+    return next(path for path in map(destination.with_name, names) if not os.path.lexists(path))
 
 
 @contextmanager

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,10 @@ SUMS = "SHA256SUMS"
 SAID = "bundle.json"
 SCHEMA = 1
 CHUNK = 1 << 20
+LINE = re.compile(r"([0-9a-f]{64})  (\S.*)")
+# Where each file must have a sum. Beside them people may put what they like.
+FOLDERS = ("evidence", "hostwheel", "licenses", "models", "tools", "wheels")
+FILES = (SAID, "README.txt", "install.py", "pylock.toml", "requirements.txt", "run-server.sh")
 AGAIN = "copy or unpack the bundle anew"
 
 
@@ -26,9 +31,20 @@ def read_said(bundle: Path) -> dict[str, Any]:
 
 
 def check_files(bundle: Path) -> None:
-    """BadInput for the first file that is missing or has other bytes."""
-    for name, expected in sorted(read_sums(bundle).items()):
+    """BadInput for the first file that is missing, has other bytes, or has no sum."""
+    listed = read_sums(bundle)
+    for name, expected in sorted(listed.items()):
         check_file(bundle, name, expected)
+    for name in sorted(bundled(bundle) - {*listed, SUMS}):
+        raise BadInput(f"{bundle / SUMS} has no line for {name}: {AGAIN}")
+
+
+def bundled(bundle: Path) -> set[str]:
+    """The files there that must have a sum; what Python caches apart."""
+    below = (path for folder in FOLDERS for path in (bundle / folder).rglob("*"))
+    files = (path for path in below if path.is_file() and path.parent.name != "__pycache__")
+    names = {path.relative_to(bundle).as_posix() for path in files}
+    return names | {name for name in FILES if (bundle / name).is_file()}
 
 
 def read_sums(bundle: Path) -> dict[str, str]:
@@ -39,7 +55,11 @@ def read_sums(bundle: Path) -> dict[str, str]:
         raise BadInput(f"{bundle / SUMS} is missing: {AGAIN}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"{bundle / SUMS} cannot be read ({error}): {AGAIN}") from None
-    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+    matches = [LINE.fullmatch(line) for line in lines]
+    if None in matches:
+        number = matches.index(None) + 1
+        raise BadInput(f"{bundle / SUMS} has a line that is none of a sum, line {number}: {AGAIN}")
+    return {match[2]: match[1] for match in matches if match}
 
 
 def check_file(bundle: Path, name: str, expected: str) -> None:
