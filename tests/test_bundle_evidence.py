@@ -12,7 +12,7 @@ import pytest
 
 from hostwheel.trust.statement import NAME
 from hostwheel.trust.sums import SUMS, read_sums, sums
-from tests.bundles import OURS, bucket, bundled, entry, gguf, left, names, read, unpacked, wheel
+from tests.bundles import OURS, bucket, bundled, entry, gguf, left, names, read, unpacked
 from tests.proved import proved
 from tests.signed import Published, allowed, signed_bucket
 
@@ -24,9 +24,6 @@ PROOF = ("audit.html", "audit.json", "build.json", "smoke.json")
 
 @pytest.fixture
 def signed(tmp_path: Path) -> Published:
-    """A bucket, and what its wheel requires."""
-    for name in ("typing_extensions", "numpy", "diskcache", "jinja2"):
-        wheel(tmp_path / "more", f"{name}-5.0-py3-none-any.whl", {f"{name}.py": b""})
     return signed_bucket(tmp_path)
 
 
