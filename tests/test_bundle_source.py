@@ -183,7 +183,7 @@ def test_a_catalog_that_names_a_file_elsewhere(
 ) -> None:
     place = bucket(tmp_path / "bucket", {standin: entry(standin, filename="../../x.whl")})
     assert bundled(place, "-o", tmp_path / "s.zip") == 2
-    assert "'../../x.whl' is no name of a wheel" in capsys.readouterr().err
+    assert "entry '../../x.whl': filename is '../../x.whl', expected" in capsys.readouterr().err
 
 
 def test_an_output_that_is_a_folder(
