@@ -185,7 +185,10 @@ def test_a_statement_that_is_gone_is_found_by_fsck(evidence: Evidence) -> None:
     bucket = Memory()
     sha256 = put_up(evidence, bucket, key()).entries[0].evidence[NAME]
     bucket.delete(f"objects/{sha256[:2]}/{sha256}/{NAME}")
-    assert {fault.kind for fault in fsck(bucket).faults} == {"missing"}
+    assert {fault.kind for fault in fsck(bucket).faults} == {
+        "missing",
+        "dangling",
+    }  # the page's link
 
 
 def test_on_the_command_line_it_says_whether_it_is_signed(
