@@ -5,6 +5,7 @@ import errno
 import hashlib
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from hostwheel.artifact.smoked import GROUPS
 from hostwheel.errors import BadInput, MachineLacks, StepFailed
-from hostwheel.smoke import built, machine, record, smoke
+from hostwheel.smoke import machine, record, smoke
 from hostwheel.smoke.command import add_smoke_arguments
 from hostwheel.smoke.emulate import EMULATOR
 from hostwheel.smoke.model import install_smollm2
@@ -289,7 +290,7 @@ def test_no_room_for_the_copies_is_what_the_machine_lacks(
     def full(source: Path, target: Path) -> None:
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(target))
 
-    monkeypatch.setattr(built.shutil, "copyfile", full)
+    monkeypatch.setattr(shutil, "copyfile", full)
     with pytest.raises(MachineLacks, match=r"no room for a copy of .* TMPDIR"):
         smoke.smoke(request_all)
 
