@@ -1,5 +1,6 @@
 """The archive in a container that has next to nothing: no Python, no shell, no /usr."""
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -67,6 +68,26 @@ def bare(
     if subprocess.run((*SHIELDED, "--mount-proc", "true"), capture_output=True).returncode:
         pytest.skip("not run here: no namespaces for a container without root")
     return Bare(root=root)
+
+
+def differing(libraries: Path, tested: Path) -> list[str]:
+    """Files of the folder `libraries` that `tested` has not, or not with the same sha256."""
+    names = sorted(path.relative_to(libraries) for path in libraries.rglob("*") if path.is_file())
+    assert names, f"nothing in {libraries}"
+    return [str(name) for name in names if digest(libraries / name) != digest(tested / name)]
+
+
+def digest(file: Path) -> str | None:
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.is_file() else None
+
+
+def test_its_libraries_are_those_of_the_wheel(
+    artifact: Artifact, installed: Installed, tmp_path: Path
+) -> None:
+    """So what is checked of the wheel holds for the archive. A4, A12"""
+    unpack(artifact.archive, tmp_path)
+    libraries = tmp_path / artifact.archive.name.removesuffix(".tar.gz") / "lib/llama_cpp/lib"
+    assert differing(libraries, installed.package / "lib") == []
 
 
 def test_llama_server_says_its_version(bare: Bare, plan: Mapping[str, Any]) -> None:

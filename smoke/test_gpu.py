@@ -1,6 +1,5 @@
 """A build with CUDA: really on the GPU where there is one, and honest where there is none."""
 
-import ctypes
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any
 import pytest
 
 from smoke.apart import TWO_RIGHT_WAYS
+from smoke.gpus import devices
 from smoke.installed import Artifact, Installed, fresh_environment, uv_install
 
 KINDS = ("F16", "Q8_0", "Q4_0", "Q4_K", "Q6_K")
@@ -40,18 +40,6 @@ from llama_cpp import Llama
 llm = Llama(model_path=sys.argv[1], n_ctx=64, n_gpu_layers=-1, verbose=False)
 print(len(llm("The capital of France is", max_tokens=3)["choices"][0]["text"]) > 0)
 """
-
-
-def devices() -> int:
-    """How many GPUs the driver sees; 0 without a driver."""
-    try:
-        driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return 0
-    count = ctypes.c_int(0)
-    if driver.cuInit(0) or driver.cuDeviceGetCount(ctypes.byref(count)):
-        return 0
-    return count.value
 
 
 @pytest.fixture(scope="session")

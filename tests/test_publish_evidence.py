@@ -22,6 +22,7 @@ from tests.proved import (
     members,
     proved,
     replanned,
+    write,
     write_build,
     write_smoke,
 )
@@ -174,10 +175,35 @@ def test_failed_smoke_tests_are_refused(out: Path) -> None:
 def test_smoke_tests_that_only_say_why_they_cannot_run_here_are_no_proof(out: Path) -> None:
     """As a machine without the build's CPU features leaves it."""
     reason = "not run here: this CPU lacks avx512f, which the build is compiled for"
-    write_smoke(out, [{**NOT_RUN, "id": "smoke", "reason": reason}])
+    change(out / "smoke.json", checks=[{**NOT_RUN, "id": "smoke", "reason": reason}], passed=False)
     said = refusal(out)
     assert f"smoke.json proves nothing, no check ran ({reason})" in said
     assert "run `hostwheel smoke cpu-avx2` where it can run" in said
+
+
+def test_a_fraction_of_the_suite_is_no_proof(out: Path) -> None:
+    """The rest was deleted, or is said not to have run."""
+    checks = read(out / "smoke.json")["checks"]
+    change(out / "smoke.json", checks=checks[:1])
+    assert "smoke/test_numbers.py: 0 checks are told of, the suite has 1" in refusal(out)
+    rest = [{**each, "outcome": "not run", "reason": "no time"} for each in checks[1:]]
+    change(out / "smoke.json", checks=[checks[0], *rest])
+    said = refusal(out)
+    assert "smoke/test_numbers.py: no check of it passed" in said
+    assert "smoke/test_numbers.py::test_it: not run, and has to be (no time)" in said
+    assert "test_gpu" not in said
+
+
+def test_what_no_table_excuses_has_to_have_run(out: Path) -> None:
+    torch = "smoke/test_install.py::test_beside_torch_both_compute[torch then llama_cpp]"
+    write_smoke(out, [{**NOT_RUN, "id": torch, "reason": "no torch"}])
+    assert f"{torch}: not run, and has to be (no torch)" in refusal(out)
+
+
+def test_smoke_tests_of_an_older_form_are_refused(out: Path) -> None:
+    said = read(out / "smoke.json")
+    write(out / "smoke.json", {key: said[key] for key in said if key != "suite"})
+    assert "KeyError: 'suite'" in refusal(out)
 
 
 def test_smoke_tests_that_do_not_say_passed_are_refused(out: Path) -> None:

@@ -36,7 +36,8 @@ def spoiled(built: Built, folder: Path) -> Path:
         {"name": path.name, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
         for path in (out / "dist").iterdir()
     ]
-    evidence = {"plan": built.evidence["plan"], "artifacts": artifacts}
+    said = {key: built.evidence[key] for key in ("plan", "plan_hash")}
+    evidence = {**said, "artifacts": artifacts}
     (out / "build.json").write_text(json.dumps(evidence))
     return out
 

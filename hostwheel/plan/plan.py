@@ -93,11 +93,16 @@ class Plan:
     @property
     def hash(self) -> str:
         """sha256 of everything but the engine: equal plans give equal content on every engine."""
-        values = {key: value for key, value in plain(self).items() if key != "engine"}
-        return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+        return plan_hash(plain(self))
 
     def json(self) -> dict[str, Any]:
         return {"schema": 1, "hash": self.hash, **plain(self)}
+
+
+def plan_hash(plan: Mapping[str, Any]) -> str:
+    """The hash of a plan as JSON has it. What names the hash does not count, nor the engine."""
+    hashed = {key: plan[key] for key in plan if key not in ("engine", "schema", "hash")}
+    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
 
 
 def plain(value: Any) -> Any:

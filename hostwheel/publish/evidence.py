@@ -1,6 +1,5 @@
 """The evidence beside a build: complete, passing, and for exactly these bytes, or refused."""
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +8,10 @@ from types import MappingProxyType
 from typing import Any, Literal
 
 from hostwheel.artifact.contents import sha256
+from hostwheel.artifact.smoked import unproved
 from hostwheel.errors import BadInput, Refused
 from hostwheel.facts.policy import BUDGET_BYTES
+from hostwheel.plan.plan import plan_hash
 from hostwheel.publish.label import label_problems, tag_problems
 
 FILES: Mapping[str, str] = MappingProxyType(  # and what writes them
@@ -121,12 +122,6 @@ def problems_of_build(out: Path, build: Mapping[str, Any]) -> Iterator[str]:
             yield f"dist/{name}: sha256 {actual}, built was {built[name]}: build it again"
 
 
-def plan_hash(plan: Mapping[str, Any]) -> str:
-    """As Plan.hash has it: the engine, and what names the hash, do not count."""
-    hashed = {key: plan[key] for key in plan if key not in ("engine", "schema", "hash")}
-    return hashlib.sha256(json.dumps(hashed, sort_keys=True).encode()).hexdigest()
-
-
 def problems_of_audit(
     out: Path, build: Mapping[str, Any], audit: Mapping[str, Any]
 ) -> Iterator[str]:
@@ -153,7 +148,10 @@ def problems_of_audit(
 def problems_of_smoke(
     out: Path, build: Mapping[str, Any], smoke: Mapping[str, Any]
 ) -> Iterator[str]:
-    """The whole suite ran on these bytes, and nothing failed. "Not run" is said, and no pass."""
+    """The whole suite ran on these bytes, and nothing failed. "Not run" is said, and no pass.
+
+    smoke.json without `suite` is of an older hostwheel: a form that is not known here.
+    """
     again = f"run `{how_to(out, 'smoke.json')}`"
     built = {each["name"]: each["sha256"] for each in build["artifacts"]}
     if smoke["artifacts"] != built:
@@ -165,6 +163,8 @@ def problems_of_smoke(
     elif "passed" not in outcomes:
         reason = next((each["reason"] for each in smoke["checks"]), "no check in it")
         yield f"smoke.json proves nothing, no check ran ({reason}): {again} where it can run"
+    elif lacking := tuple(unproved(smoke["checks"], smoke["suite"]["files"], build["plan"])):
+        yield from (f"smoke.json: {each}: {again}" for each in lacking)
     elif smoke["passed"] is not True:
         yield f"smoke.json does not say passed: {again}"
 

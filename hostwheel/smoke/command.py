@@ -4,6 +4,8 @@ import argparse
 import json
 from pathlib import Path
 
+from hostwheel.plan.data import find_data
+from hostwheel.plan.recipe import recipe_file
 from hostwheel.smoke.smoke import Request, smoke, summary
 
 WHAT = "test the built wheel and archive on this machine and on the host's emulated CPU"
@@ -30,8 +32,11 @@ def add_smoke_arguments(made: argparse.ArgumentParser) -> None:
 
 
 def run_smoke(arguments: argparse.Namespace) -> int:
+    out = arguments.out / Path(arguments.recipe).stem
+    if not (out / "build.json").is_file():
+        recipe_file(arguments.recipe, find_data().recipes)  # which says so if there is none
     request = Request(
-        out=arguments.out / Path(arguments.recipe).stem,
+        out=out,
         only=tuple(arguments.only),
         model=arguments.model,
         source=arguments.source,

@@ -1,28 +1,25 @@
 """Run the suite of the top folder `smoke` on what a build left, and write smoke.json."""
 
-import hashlib
-import json
 import os
-import shutil
 import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from hostwheel import __version__
 from hostwheel.errors import BadInput, MachineLacks, StepFailed
 from hostwheel.facts.cpuid import missing
 from hostwheel.plan.defines import tree
 from hostwheel.plan.recipe import Source
-from hostwheel.run import echo, stream
-from hostwheel.smoke.checks import Check, all_well, read_checks
+from hostwheel.run import echo, say, stream
+from hostwheel.smoke.built import Built, copy_build, read_build
+from hostwheel.smoke.checks import Check, read_checks
 from hostwheel.smoke.emulate import find_emulator
-from hostwheel.smoke.machine import describe
 from hostwheel.smoke.model import install_smollm2
+from hostwheel.smoke.record import Run, evidence_of, has_passed, take_away, write_evidence
 
 PACKAGE = Path(__file__).parents[1]
 NEEDED = ("gguf", "numpy", "openai", "pytest", "pytest_timeout", "uv")
@@ -44,14 +41,6 @@ class Request:
     gpu: bool = False
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Built:
-    """What a build left in a recipe's folder; `artifacts` are the files of `dist`, with sha256."""
-
-    plan: Mapping[str, Any]
-    artifacts: Mapping[str, str]
-
-
 def smoke(request: Request) -> Mapping[str, Any]:
     """Run the checks; return, and for the whole suite write, what smoke.json holds.
 
@@ -63,22 +52,26 @@ def smoke(request: Request) -> Mapping[str, Any]:
         return not_here(request, built, lacking)
     require(built.plan)
     with tempfile.TemporaryDirectory(prefix="hostwheel-smoke-") as folder:
-        work = Path(folder)
-        copy(request.out, built, work)
-        run_suite(command(request, built, work, chosen), request.out)
-        checks = read_checks(work / "report.xml")
-    return recorded(request, built, checks)
+        run = run_copies(request, built, Path(folder), chosen)
+    evidence = evidence_of(built, run)
+    if run.whole:  # part of the suite proves no artifact
+        write_evidence(request.out, evidence)
+    return evidence
 
 
-def read_build(out: Path) -> Built:
-    try:
-        evidence = json.loads((out / "build.json").read_text(encoding="utf-8"))
-        artifacts = {str(each["name"]): str(each["sha256"]) for each in evidence["artifacts"]}
-        return Built(plan=evidence["plan"], artifacts=artifacts)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(
-            f"no build in {out}: {type(error).__name__}: {error}; `hostwheel build` makes one"
-        ) from None
+def run_copies(request: Request, built: Built, work: Path, chosen: Sequence[Path]) -> Run:
+    """Run the suite, or the files `chosen` of it, on copies in the folder `work`."""
+    copy_build(request.out, built, work)
+    argv = command(request, built, work, chosen)
+    if not chosen:
+        take_away(request.out)
+    run_suite(argv, request.out / ("smoke-only.log" if chosen else "smoke.log"))
+    return Run(
+        suite=suite(),
+        whole=not chosen,
+        checks=read_checks(work / "report.xml"),
+        collected=(work / "collected").read_text(encoding="utf-8").splitlines(),
+    )
 
 
 def suite() -> Path:
@@ -98,10 +91,19 @@ def find_check(name: str) -> Path:
 
 
 def not_here(request: Request, built: Built, lacking: Sequence[str]) -> Mapping[str, Any]:
-    """Nothing is run on a CPU that the build is not for: what passes there shows nothing."""
+    """Nothing is run on a CPU that the build is not for: what passes there shows nothing.
+
+    Nor does it take away what was shown of the same bytes elsewhere.
+    """
     reason = f"not run here: this CPU lacks {' '.join(lacking)}, which the build is compiled for"
     check = Check(id=suite().name, outcome="not run", reason=reason, seconds=0)
-    return recorded(request, built, (check,))
+    run = Run(suite=suite(), whole=not request.only, collected=(), checks=(check,))
+    evidence = evidence_of(built, run)
+    if has_passed(request.out, built):
+        say(f"{request.out / 'smoke.json'} stays: it is of the same files, and passed elsewhere")
+    elif run.whole:
+        write_evidence(request.out, evidence)
+    return evidence
 
 
 def require(plan: Mapping[str, Any]) -> None:
@@ -114,22 +116,6 @@ def require(plan: Mapping[str, Any]) -> None:
         )
     if plan["host"]["cpu"]["emulate"]:
         find_emulator()
-
-
-def copy(out: Path, built: Built, work: Path) -> None:
-    """What is tested are copies: exactly the bytes that build.json names, whatever comes later."""
-    for name, recorded_hash in built.artifacts.items():
-        try:
-            shutil.copyfile(out / "dist" / name, work / name)
-        except OSError as error:
-            raise BadInput(f"{out / 'dist' / name}: {error.strerror}; build it again") from None
-        found = hashlib.sha256((work / name).read_bytes()).hexdigest()
-        if found != recorded_hash:
-            raise BadInput(
-                f"{out / 'dist' / name} is not what was built: sha256 {found}, build.json says"
-                f" {recorded_hash}; build it again"
-            )
-    shutil.copyfile(out / "build.json", work / "build.json")
 
 
 def command(request: Request, built: Built, work: Path, chosen: Sequence[Path]) -> tuple[str, ...]:
@@ -151,10 +137,12 @@ def command(request: Request, built: Built, work: Path, chosen: Sequence[Path]) 
         "rootdir": suite().parent,
         "basetemp": work / "pytest",
         "junit-xml": work / "report.xml",
+        "collected": work / "collected",
         "timeout": SLOWEST,
     }
     pytest = (
         *(sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", "-o", "addopts="),
+        *("-p", "hostwheel.smoke.collected"),
         "--continue-on-collection-errors",  # a file that cannot be read is one more failure
     )
     options = (f"--{name}={value}" for name, value in given.items())
@@ -162,10 +150,9 @@ def command(request: Request, built: Built, work: Path, chosen: Sequence[Path]) 
     return (*pytest, *options, *gpu, *map(str, chosen or [suite()]))
 
 
-def run_suite(argv: Sequence[str], out: Path) -> None:
-    """Run pytest with its output to stderr and smoke.log. StepFailed unless it came to its end."""
+def run_suite(argv: Sequence[str], log: Path) -> None:
+    """Run pytest with its output to stderr and `log`. StepFailed unless it came to its end."""
     env = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
-    log = out / "smoke.log"
     echo(argv)
     with log.open("w", encoding="utf-8") as sink:
         code = stream(argv, env=env, cwd=None, each=lambda line: tell(line, sink.write))
@@ -178,24 +165,6 @@ def tell(line: str, write: Callable[[str], object]) -> None:
     print(line, end="", file=sys.stderr, flush=True)
 
 
-def recorded(request: Request, built: Built, checks: Sequence[Check]) -> Mapping[str, Any]:
-    """smoke.json, which only a run of the whole suite writes: part of it proves no artifact."""
-    evidence = {
-        "schema": 1,
-        "tool": f"hostwheel {__version__}",
-        "recipe": built.plan["recipe"],
-        "artifacts": dict(built.artifacts),
-        "passed": all_well(checks),
-        "machine": describe(built.plan),
-        "checks": [asdict(check) for check in checks],
-    }
-    if not request.only:
-        fresh = request.out / ".smoke.json.new"
-        fresh.write_text(json.dumps(evidence, indent=1) + "\n", encoding="utf-8")
-        fresh.replace(request.out / "smoke.json")
-    return evidence
-
-
 def summary(evidence: Mapping[str, Any]) -> Iterator[str]:
     """For people: what failed, what was not run for which reason, and the counts."""
     checks = [Check(**each) for each in evidence["checks"]]
@@ -205,6 +174,8 @@ def summary(evidence: Mapping[str, Any]) -> Iterator[str]:
     reasons = Counter(first_line(check.reason) for check in checks if check.outcome == "not run")
     for reason, count in reasons.items():
         yield f"not run ({count}): {reason}"
+    for lacking in evidence["unproved"]:
+        yield f"not proved: {first_line(lacking)}"
     counts = Counter(check.outcome for check in checks)
     yield ", ".join(f"{counts[outcome]} {outcome}" for outcome in ("passed", "failed", "not run"))
 
