@@ -256,6 +256,40 @@ def test_a_file_url_with_two_slashes_names_a_machine() -> None:
         new_bucket("file://dist/bucket")
 
 
+@pytest.mark.parametrize("where", ["", "  ", "file://", "s3:/wheels", "file:rel", "s3:wheels"])
+def test_an_address_that_says_too_little_makes_no_folder(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput):
+        new_bucket(where)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_with_a_colon_is_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(BadInput, match=r"a folder of this name is \./a10g:wheels"):
+        new_bucket("a10g:wheels")
+    new_bucket("./a10g:wheels")
+    assert (tmp_path / "a10g:wheels").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("s3://b/x?versionId=1", "no query"),
+        ("s3://b?", "no query"),
+        ("s3://b/x#y", "no fragment"),
+        ("file:///srv/x?y", "no query"),
+        ("s3://b//x", "two slashes in a row"),
+        ("s3://b/x//", "two slashes in a row"),
+    ],
+)
+def test_what_would_be_dropped_of_an_address_is_wrong(url: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        open_bucket(url)
+
+
 @pytest.mark.parametrize(
     "url", ["gs://bucket/prefix", "az://container/prefix"], ids=["google", "azure"]
 )

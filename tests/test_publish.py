@@ -225,6 +225,33 @@ def test_a_file_that_changed_while_it_was_published_is_refused(tmp_path: Path) -
     assert bucket.read(HINT) is None
 
 
+@pytest.mark.parametrize("key", ["index.html", "simple/index.html", HINT, SUMS])
+def test_a_page_that_someone_else_has_there_is_not_overwritten(
+    evidence: Evidence, key: str
+) -> None:
+    bucket = Memory()
+    bucket.put(Page(key=key, body=b"mine", content_type="", cache_control=""))
+    before = bucket.state()
+    with pytest.raises(Refused, match=rf"/{key}: is there already"):
+        put_up(evidence, bucket)
+    assert bucket.state() == before
+
+
+def test_pages_that_another_publisher_was_first_to_write_are_hostwheels(
+    evidence: Evidence, tmp_path: Path
+) -> None:
+    bucket = Memory()
+    others: list[Entry] = []
+
+    class Overtaken(Through):
+        def read(self, key: str) -> bytes | None:
+            if key == "simple/index.html" and not others:
+                others.append(published(bucket, tiny_wheel(tmp_path, "1.0+cpu.avx2")))
+            return super().read(key)
+
+    assert put_up(evidence, Overtaken(bucket)).catalog.generation == 2
+
+
 # stopped
 
 

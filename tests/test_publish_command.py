@@ -127,6 +127,18 @@ def test_what_is_no_build_and_what_is_no_bucket_are_wrong_input(
     assert said(capsys, "prune", "ftp://x", "--keep", 1)[0] == 2
 
 
+@pytest.mark.parametrize("inside", ["", "dist", "bucket/deep"])
+def test_a_build_is_not_published_into_itself(
+    out: Path, inside: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files(out)
+    code, _, lines = said(capsys, "publish", out, "--to", out / inside)
+    assert code == 2
+    assert "the build to publish; give --to another folder" in lines
+    assert files(out) == before
+    assert not (out / "bucket").exists()
+
+
 def test_a_store_that_overwrites_is_refused_unless_told_otherwise(
     out: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

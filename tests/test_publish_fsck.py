@@ -12,7 +12,14 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import fsck
-from hostwheel.publish.generations import HINT, advance, generation_key, newest, settle
+from hostwheel.publish.generations import (
+    HINT,
+    advance,
+    generation_key,
+    newest,
+    read_generation,
+    settle,
+)
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.page import Page
 from hostwheel.publish.prune import GRACE, needed_keys, prune
@@ -151,6 +158,49 @@ def test_a_generation_that_cannot_be_read_is_found(bucket: Memory) -> None:
     assert ("damaged", generation_key(1)) in faults(bucket)
 
 
+def test_a_generation_under_another_number_is_told_and_leads_nobody_round(bucket: Memory) -> None:
+    stray = generation_key(2)
+    first = bucket.held[generation_key(1)][0]
+    bucket.put(replace(first, key=stray))
+    wheel = of_kind_in(bucket, "wheel")
+    with pytest.raises(BadInput, match=rf"{stray}: says that it is generation 1"):
+        yank(bucket, wheel.filename, "why")
+    assert faults(bucket) == {("damaged", stray)}
+    bucket.delete(stray)
+    assert fsck(bucket).faults == ()
+
+
+def of_kind_in(bucket: Memory, kind: str) -> Entry:
+    """Of the first generation, whatever comes after it."""
+    catalog = read_generation(bucket, 1)
+    assert catalog
+    return next(each for each in catalog.entries if each.kind == kind)
+
+
+def test_a_gap_in_the_numbers_is_told_once_and_what_was_pruned_is_none(bucket: Memory) -> None:
+    for reason in ("a", "b", "c"):
+        yank(bucket, of_kind(bucket, "archive").filename, reason)
+    bucket.delete(generation_key(1))
+    assert fsck(bucket).faults == ()
+    bucket.held[generation_key(1)] = bucket.held[generation_key(4)]
+    bucket.edit(generation_key(1), (bucket.read(HINT) or b"").replace(b": 4,", b": 1,", 1))
+    bucket.delete(generation_key(2))
+    bucket.delete(generation_key(3))
+    (fault,) = fsck(bucket).faults
+    assert (fault.kind, fault.key) == ("missing", generation_key(2))
+    assert "between 1 and 4" in fault.message
+
+
+def test_a_size_that_the_object_does_not_have_is_told_and_the_object_stays(bucket: Memory) -> None:
+    entry = of_kind(bucket, "wheel")
+    settle(bucket, advance(bucket, newest(bucket), once(replace(entry, size=7))))
+    (fault,) = fsck(bucket).faults
+    assert (fault.kind, fault.key) == ("stale", generation_key(2))
+    assert f"says 7 bytes of {entry.filename}" in fault.message
+    repair(bucket, fsck(bucket))
+    assert bucket.exists(entry.key)
+
+
 def test_what_nothing_refers_to_is_found(bucket: Memory) -> None:
     for key in ("objects/00/00/x.whl", "simple/gone/index.html", "notes.txt"):
         bucket.put(Page(key=key, body=b"", content_type="", cache_control=""))
@@ -193,6 +243,17 @@ def test_what_can_be_made_from_the_rest_is_mended(bucket: Memory, key: str, edit
     assert looked.faults
     assert repair(bucket, looked).faults == ()
     assert bucket.state() == before
+
+
+def test_what_has_two_faults_is_removed_once(bucket: Memory) -> None:
+    class Once(Through):
+        def delete(self, key: str) -> None:
+            assert self.exists(key), f"{key} is not there"
+            super().delete(key)
+
+    bucket.edit(f"{of_kind(bucket, 'wheel').key}.metadata", b"Name: other\n")
+    assert len(fsck(bucket).faults) == 2
+    assert repair(Once(bucket), fsck(bucket)).faults == ()
 
 
 def test_everything_derived_is_made_anew_at_once(bucket: Memory) -> None:

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from hostwheel.publish.address import check_outside
 from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import Fault, Looked, fsck
@@ -101,6 +102,7 @@ def add_endpoint(made: argparse.ArgumentParser) -> None:
 def run_publish(arguments: argparse.Namespace) -> int:
     evidence = read_evidence(arguments.out)  # before anything is made or opened
     signing = read_key(arguments.key) if arguments.key else None
+    check_outside(arguments.to, arguments.out)
     bucket = new_bucket(arguments.to, arguments.endpoint_url)
     with telling(bucket, arguments) as (told, journal), shown_progress() as advance:
         done = publish(evidence, told, advance, arguments.key)

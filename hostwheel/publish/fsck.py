@@ -1,9 +1,10 @@
 """Everything in a bucket looked at: hashes, links, pages, generations, what nothing refers to."""
 
 import hashlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 from typing import Literal
 from zipfile import BadZipFile, ZipFile
 
@@ -18,6 +19,7 @@ from hostwheel.publish.generations import (
     derived,
     generation_key,
     generation_number,
+    listed,
     newest,
     read_generation,
 )
@@ -72,20 +74,44 @@ def newest_or_copy(bucket: Bucket) -> Catalog:
         return newest(bucket)
     except BadInput:
         copy = copied(bucket.read(HINT))
-        if copy is None or bucket.exists(generation_key(copy.generation + 1)):
+        if copy is None:
+            raise
+        later = [number for number in listed(bucket) if number > copy.generation]
+        if not all(is_stray(bucket, number) for number in later):
             raise
         return copy
+
+
+def is_stray(bucket: Bucket, number: int) -> bool:
+    """Whether an older generation lies under this number; what cannot be read may be a newer."""
+    found = copied(bucket.read(generation_key(number)))
+    return found is not None and found.generation < number
 
 
 def generation_faults(bucket: Bucket, keys: Collection[str], catalog: Catalog) -> Iterator[Fault]:
     """The newest is there, those before it can be read."""
     if (key := generation_key(catalog.generation)) not in keys:
         yield Fault(key=key, kind="missing", message=f"its copy {HINT} is there")
-    for key in sorted(key for key in keys if generation_number(key) is not None):
+    numbers = sorted(number for key in keys if (number := generation_number(key)) is not None)
+    for number in numbers:
+        key = generation_key(number)
         try:
-            read_generation(bucket, generation_number(key) or 0)
+            read_generation(bucket, number)
         except BadInput as error:
             yield Fault(key=key, kind="damaged", message=str(error), remedy=f"delete {key}")
+    yield from gaps(sorted({*numbers, catalog.generation}))
+
+
+def gaps(numbers: Sequence[int]) -> Iterator[Fault]:
+    """Pruning takes the oldest. Whoever reads on from one to the next stops before a gap."""
+    for before, after in pairwise(numbers):
+        if after != before + 1:
+            yield Fault(
+                key=generation_key(before + 1),
+                kind="missing",
+                message=f"no generation between {before} and {after}, which is there",
+                remedy=f"put it back, or publish again what {generation_key(after)} lacks of it",
+            )
 
 
 def object_faults(bucket: Bucket, keys: Collection[str], catalog: Catalog) -> Iterator[Fault]:
@@ -94,11 +120,21 @@ def object_faults(bucket: Bucket, keys: Collection[str], catalog: Catalog) -> It
         remedy = f"publish {entry.recipe}'s out/ folder of {entry.version} again"
         file = bucket.read(entry.key)
         yield from byte_faults(entry.key, file, entry.sha256, remedy)
+        if file is not None and len(file) != entry.size:
+            yield from size_faults(catalog, entry, file, remedy)
         if entry.metadata:
             yield from metadata_faults(bucket, entry, file)
         for name, sha256 in entry.evidence.items():
             key = object_key(sha256, name)
             yield from byte_faults(key, bucket.read(key), sha256, remedy)
+
+
+def size_faults(catalog: Catalog, entry: Entry, file: bytes, remedy: str) -> Iterator[Fault]:
+    """Where the bytes are right it is the catalog that is wrong, and the object stays."""
+    if hashlib.sha256(file).hexdigest() == entry.sha256:
+        message = f"says {entry.size:,} bytes of {entry.filename}, which has {len(file):,}"
+        key = generation_key(catalog.generation)
+        yield Fault(key=key, kind="stale", message=message, remedy=remedy)
 
 
 def byte_faults(key: str, found: bytes | None, sha256: str, remedy: str) -> Iterator[Fault]:

@@ -81,9 +81,18 @@ def newest_from(bucket: Bucket, number: int) -> Catalog | None:
 
 
 def read_generation(bucket: Bucket, number: int) -> Catalog | None:
+    """BadInput where it is no catalog, or that of another generation: the numbers lead on."""
     key = generation_key(number)
     text = bucket.read(key)
-    return None if text is None else read_catalog(text, f"{bucket.url}/{key}")
+    if text is None:
+        return None
+    catalog = read_catalog(text, f"{bucket.url}/{key}")
+    if catalog.generation != number:
+        raise BadInput(
+            f"{bucket.url}/{key}: says that it is generation {catalog.generation}: a copy that was "
+            "put there by hand; delete it"
+        )
+    return catalog
 
 
 def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:

@@ -12,7 +12,7 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence
-from hostwheel.publish.generations import advance, newest, settle
+from hostwheel.publish.generations import advance, derived, newest, settle
 from hostwheel.publish.objects import Advance, upload_all
 from hostwheel.publish.sign import hashes, sign_sums, vouched, with_statements
 from hostwheel.publish.variant_items import with_variants
@@ -42,13 +42,27 @@ def publish(
             ready = tuple(with_statements(ready, build, key))
         entries = [each.entry for each in ready]
         catalog = newest(bucket)
-        merged(catalog, entries)  # refused before anything goes up
+        fresh = merged(catalog, entries)  # refused before anything goes up
+        if not catalog.generation:
+            check_free(bucket, catalog.next(fresh))
         known = vouched(bucket, catalog, key)
         upload_all(bucket, [each for item in ready for each in item.uploads], progress)
     done = add(bucket, catalog, entries, evidence.not_run)
     if key:
         sign_sums(bucket, key, {**known, **hashes(entries)})
     return done
+
+
+def check_free(bucket: Bucket, first: Catalog) -> None:
+    """Refused where what is not ours has the name of a page, in a bucket without a catalog."""
+    for page in derived(bucket, first):
+        found = bucket.read(page.key)
+        if found not in (None, page.body) and not newest(bucket).generation:
+            raise Refused(
+                f"{bucket.url}/{page.key}: is there already, and there is no catalog beside it, "
+                "so that it is not hostwheel's: publish into an empty folder or prefix, or take "
+                "it away"
+            )
 
 
 def now() -> str:

@@ -26,9 +26,8 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     """
     catalog = looked.catalog
     newest = generation_page(catalog)
-    for fault in looked.faults:
-        if is_useless(fault) or (fault.kind, fault.key) == ("damaged", newest.key):
-            bucket.delete(fault.key)
+    for key in {fault.key: None for fault in looked.faults if is_useless(fault, newest.key)}:
+        bucket.delete(key)  # once, however many faults it has
     bucket.create(newest)
     for entry in catalog.entries:
         if any(fault.key.startswith(entry.key) for fault in looked.faults):
@@ -37,10 +36,10 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     return fsck(bucket)
 
 
-def is_useless(fault: Fault) -> bool:
-    """A damaged object, or a page of a recipe or project that is no longer there."""
+def is_useless(fault: Fault, newest: str) -> bool:
+    """A damaged object or newest generation, or a page of a recipe or project that is gone."""
     if fault.kind == "damaged":
-        return fault.key.startswith(OBJECTS)
+        return fault.key.startswith(OBJECTS) or fault.key == newest
     return fault.kind == "orphan" and INDEX_PAGE.fullmatch(fault.key) is not None
 
 

@@ -6,19 +6,18 @@ from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
-from urllib.parse import unquote, urlsplit
 
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.publish.address import local_path, scheme_of
 from hostwheel.publish.bucket import Bucket, Stored
 from hostwheel.publish.page import Page
 
 if TYPE_CHECKING:  # they are not there at run time
     from obstore.store import ClientConfig, RetryConfig
 
-REMOTE = ("s3", "gs", "az")
 # Per request. obstore's own 30 s are too short to send 100 MB over a slow line.
 CLIENT: "ClientConfig" = {
     "timeout": timedelta(minutes=30),
@@ -157,9 +156,6 @@ def open_bucket(where: str, endpoint: str | None = None) -> Bucket:
     scheme = scheme_of(where)
     if scheme == "file":
         return open_folder(local_path(where))
-    if scheme not in REMOTE:
-        known = ", ".join(f"{each}://" for each in ("file", *REMOTE))
-        raise BadInput(f"{where}: no bucket: expected a folder, or a URL with {known}")
     if scheme == "s3":
         from hostwheel.publish.s3 import open_s3  # late: boto3 takes long to import
 
@@ -169,20 +165,6 @@ def open_bucket(where: str, endpoint: str | None = None) -> Bucket:
     except (BaseError, ValueError) as error:
         raise BadInput(f"{where}: cannot be opened: {first_line(error)}") from None
     return Store(url=where.rstrip("/"), store=store)
-
-
-def scheme_of(where: str) -> str:
-    return urlsplit(where).scheme if "://" in where else "file"
-
-
-def local_path(where: str) -> Path:
-    """`file:///srv/index`, or a path as it stands."""
-    if "://" not in where:
-        return Path(where)
-    parts = urlsplit(where)
-    if parts.netloc not in ("", "localhost"):
-        raise BadInput(f"{where}: names the machine {parts.netloc!r}; a file URL has three slashes")
-    return Path(unquote(parts.path))
 
 
 def open_folder(path: Path) -> Bucket:
