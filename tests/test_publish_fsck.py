@@ -453,6 +453,12 @@ def test_what_is_not_published_cannot_be_yanked(bucket: Memory) -> None:
         yank(Memory(), wheel, "why")
 
 
+@pytest.mark.parametrize("reason", ["", " \n"])
+def test_a_yank_needs_a_reason(bucket: Memory, reason: str) -> None:
+    with pytest.raises(BadInput, match="--reason is empty"):
+        yank(bucket, of_kind(bucket, "wheel").filename, reason)
+
+
 def test_two_who_yank_at_once_lose_nothing(bucket: Memory) -> None:
     wheel, archive = of_kind(bucket, "wheel"), of_kind(bucket, "archive")
 
