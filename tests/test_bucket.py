@@ -161,7 +161,8 @@ def test_s3_without_credentials(s3_server: str, monkeypatch: pytest.MonkeyPatch)
     aws_environment(s3_server, monkeypatch)
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    with pytest.raises(BadInput, match="set it up as for aws or boto3"):
+    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
+    with pytest.raises(MachineLacks, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
         open_bucket("s3://bucket")
 
 
@@ -183,9 +184,20 @@ class Flaky(BaseHTTPRequestHandler):
         pass
 
 
+class Denying(Flaky):
+    """Answers as S3 does to keys that may not."""
+
+    def do_GET(self) -> None:
+        body = b"<?xml version='1.0'?>\n<Error><Code>AccessDenied</Code><HostId>x</HostId></Error>"
+        self.send_response(403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
 @contextmanager
-def flaky() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Flaky) as server:
+def answering(handler: type[Flaky]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
@@ -194,10 +206,21 @@ def flaky() -> Iterator[str]:
 
 
 @pytest.mark.parametrize("key", ["simple/", "simple/index.html"])
+def test_of_what_s3_answers_only_the_code_is_told(
+    key: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with answering(Denying) as address:
+        aws_environment(address, monkeypatch)
+        with pytest.raises(MachineLacks, match=r": AccessDenied; see that the address") as lacks:
+            open_bucket("s3://bucket").read(key)
+    assert "<" not in str(lacks.value)
+
+
+@pytest.mark.parametrize("key", ["simple/", "simple/index.html"])
 def test_what_a_server_was_too_busy_for_is_sent_again(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with flaky() as address:
+    with answering(Flaky) as address:
         aws_environment(address, monkeypatch)
         Flaky.asked = 0
         open_bucket("s3://bucket").put(page(key))
@@ -227,8 +250,9 @@ def test_a_folder_that_cannot_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(MachineLacks, match="cannot be made"):
         new_bucket(str(tmp_path / "file" / "bucket"))
-    with pytest.raises(MachineLacks, match="no use of file/x"):
+    with pytest.raises(MachineLacks, match=r"no use of file/x.* the disk has room") as lacks:
         folder(tmp_path).put(page("file/x"))
+    assert "credentials" not in str(lacks.value)
 
 
 def test_a_half_written_file_is_no_object(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_what_is_refused_writes_nothing_not_even_the_folder(
     (out / "smoke.json").unlink()
     code, text, lines = said(capsys, "publish", out, "--to", where)
     assert (code, text) == (1, "")
-    assert "run `hostwheel smoke cpu-avx2`" in lines
+    assert f"run `hostwheel smoke cpu-avx2 --out {out.parent}`" in lines
     assert not where.exists()
 
 

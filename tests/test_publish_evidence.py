@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,7 @@ def test_a_folder_without_a_build_is_no_input(tmp_path: Path) -> None:
     ("name", "command"),
     [
         ("audit.json", "hostwheel audit"),
-        ("smoke.json", "hostwheel smoke cpu-avx2"),
+        ("smoke.json", "hostwheel smoke cpu-avx2 --out "),
         ("audit.html", "hostwheel audit"),
         ("audit-2.html", "hostwheel audit"),
     ],
@@ -93,6 +94,40 @@ def test_missing_evidence_is_refused_and_says_how_to_get_it(
 def test_evidence_of_another_form_is_refused(out: Path, name: str, text: str) -> None:
     (out / name).write_text(text)
     assert refusal(out)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("build.json", "a build"), ("audit.json", "an audit"), ("smoke.json", "a smoke test")],
+)
+@pytest.mark.parametrize(
+    "text", ["", '{"schema": 1}', '{"schema": 1, "x": ' + "[" * 100_000, "[" * 100_000, "\xff"]
+)
+def test_damaged_evidence_is_told_in_plain_words(
+    out: Path, name: str, kind: str, text: str
+) -> None:
+    (out / name).write_text(text, encoding="latin-1")
+    said = refusal(out)
+    assert said.startswith(f"{out / name}: is not {kind} of this hostwheel; run `hostwheel ")
+    assert "Error" not in said
+
+
+@pytest.mark.parametrize("name", ["build.json", "smoke.json"])
+def test_evidence_of_another_recipe_is_refused(out: Path, name: str) -> None:
+    change(out / name, recipe="a10g")
+    assert f"{name} is of a10g, the plan of cpu-avx2" in refusal(out)
+
+
+def test_a_remedy_names_the_recipe_and_where_the_build_lies(
+    out: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(out.parent.parent)
+    elsewhere = Path("built", "mine")
+    shutil.copytree(out, elsewhere)
+    for folder in (out, elsewhere):
+        (folder / "smoke.json").unlink()
+    assert "run `hostwheel smoke cpu-avx2`" in refusal(Path("out", "cpu-avx2"))
+    assert "run `hostwheel smoke cpu-avx2 --out built`" in refusal(elsewhere)
 
 
 def test_an_artifact_that_was_not_audited_is_refused(out: Path) -> None:
@@ -178,7 +213,7 @@ def test_smoke_tests_that_only_say_why_they_cannot_run_here_are_no_proof(out: Pa
     change(out / "smoke.json", checks=[{**NOT_RUN, "id": "smoke", "reason": reason}], passed=False)
     said = refusal(out)
     assert f"smoke.json proves nothing, no check ran ({reason})" in said
-    assert "run `hostwheel smoke cpu-avx2` where it can run" in said
+    assert re.search(r"run `hostwheel smoke cpu-avx2 --out \S+` where it can run", said)
 
 
 def test_a_fraction_of_the_suite_is_no_proof(out: Path) -> None:

@@ -283,6 +283,26 @@ def test_a_newest_generation_that_cannot_be_read_is_made_from_its_copy(bucket: M
     assert bucket.state() == before
 
 
+def test_a_newest_generation_that_lists_what_never_was_is_made_from_its_copy(
+    bucket: Memory,
+) -> None:
+    before = bucket.state()
+    text, sha256 = bucket.read(HINT) or b"", of_kind(bucket, "wheel").sha256.encode()
+    bucket.edit(generation_key(1), text.replace(sha256, b"0" * 64))
+    assert "missing" in {kind for kind, _ in faults(bucket)}
+    assert repair(bucket, fsck(bucket)).faults == ()
+    assert bucket.state() == before
+
+
+def test_a_copy_that_lists_less_is_not_taken(bucket: Memory) -> None:
+    truth = bucket.read(generation_key(1))
+    bucket.delete(of_kind(bucket, "archive").key)
+    less = replace(newest(bucket), entries=())
+    bucket.edit(HINT, less.json().encode())
+    assert "missing" in {fault.kind for fault in repair(bucket, fsck(bucket)).faults}
+    assert bucket.read(generation_key(1)) == truth
+
+
 def test_without_a_copy_that_is_as_new_nothing_is_concluded(bucket: Memory) -> None:
     old = bucket.read(HINT) or b""
     yank(bucket, of_kind(bucket, "archive").filename, "why")
@@ -451,6 +471,12 @@ def test_what_is_not_published_cannot_be_yanked(bucket: Memory) -> None:
         yank(bucket, wheel[:-1], "why")
     with pytest.raises(BadInput, match="its catalog is empty"):
         yank(Memory(), wheel, "why")
+
+
+@pytest.mark.parametrize("reason", ["", " \n"])
+def test_a_yank_needs_a_reason(bucket: Memory, reason: str) -> None:
+    with pytest.raises(BadInput, match="--reason is empty"):
+        yank(bucket, of_kind(bucket, "wheel").filename, reason)
 
 
 def test_two_who_yank_at_once_lose_nothing(bucket: Memory) -> None:

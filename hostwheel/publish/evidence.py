@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -16,11 +17,16 @@ from hostwheel.publish.label import label_problems, tag_problems
 
 FILES: Mapping[str, str] = MappingProxyType(  # and what writes them
     {
-        "build.json": "hostwheel build {recipe}",
+        "build.json": "hostwheel build {recipe}{option}",
         "audit.json": "hostwheel audit {out}/dist/* --plan {out}/build.json --out {out}",
-        "smoke.json": "hostwheel smoke {recipe}",
+        "smoke.json": "hostwheel smoke {recipe}{option}",
     }
 )
+KINDS: Mapping[str, str] = MappingProxyType(
+    {"build.json": "a build", "audit.json": "an audit", "smoke.json": "a smoke test"}
+)
+# What content of another form raises, wherever it is read.
+FORM = (ValueError, LookupError, TypeError, AttributeError, RecursionError)
 SCHEMA = 1
 SHOWN = 20  # problems that are told at once
 
@@ -54,20 +60,30 @@ def read_evidence(out: Path) -> Evidence:
         raise BadInput(f"{out}: no build.json in it; give the out/RECIPE folder of a build")
     texts = {name: read(out, name) for name in FILES}
     build, audit, smoke = (parsed(out, name, text) for name, text in texts.items())
-    try:
+    with of_known_form(out, "build.json"):
         check(out, tuple(problems_of_build(out, build)))
+    with of_known_form(out, "audit.json"):
         check(out, tuple(problems_of_audit(out, build, audit)))
+    with of_known_form(out, "smoke.json"):
+        check(out, tuple(problems_of_recipe(out, build, smoke)))
         check(out, tuple(problems_of_smoke(out, build, smoke)))
+        not_run = sum(each["outcome"] == "not run" for each in smoke["checks"])
+    with of_known_form(out, "audit.json"):
         artifacts = tuple(read_artifacts(out, build, audit))
         found = tuple(each for one in artifacts for each in problems_of(one, build["plan"]))
-        not_run = sum(each["outcome"] == "not run" for each in smoke["checks"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise Refused(
-            f"{out}: evidence of an unknown form ({type(error).__name__}: {error}); "
-            "build, audit and smoke-test it with this hostwheel"
-        ) from None
     check(out, found)
     return Evidence(out=out, plan=build["plan"], artifacts=artifacts, texts=texts, not_run=not_run)
+
+
+@contextmanager
+def of_known_form(out: Path, name: str) -> Iterator[None]:
+    """Refused where the content of this file is not as hostwheel writes it."""
+    try:
+        yield
+    except FORM:
+        raise Refused(
+            f"{out / name}: is not {KINDS[name]} of this hostwheel; run `{how_to(out, name)}`"
+        ) from None
 
 
 def check(out: Path, problems: Sequence[str]) -> None:
@@ -78,7 +94,19 @@ def check(out: Path, problems: Sequence[str]) -> None:
 
 
 def how_to(out: Path, name: str) -> str:
-    return FILES[name].format(recipe=out.name, out=out)
+    """The command that writes this file of a build, which may lie elsewhere than in out/RECIPE."""
+    recipe = named_recipe(out)
+    option = "" if out.resolve() == Path("out", recipe).resolve() else f" --out {out.parent}"
+    return FILES[name].format(recipe=recipe, option=option, out=out)
+
+
+def named_recipe(out: Path) -> str:
+    """As build.json names it; the folder where that cannot be read."""
+    try:
+        recipe = json.loads((out / "build.json").read_bytes())["recipe"]
+    except (OSError, *FORM):
+        return out.name
+    return recipe if isinstance(recipe, str) else out.name
 
 
 def read(out: Path, name: str) -> bytes:
@@ -92,11 +120,9 @@ def read(out: Path, name: str) -> bytes:
 
 
 def parsed(out: Path, name: str, text: bytes) -> Any:
-    try:
+    with of_known_form(out, name):
         content = json.loads(text)
         schema = content["schema"]
-    except (ValueError, KeyError, TypeError) as error:
-        raise Refused(f"{out / name}: no evidence: {error}; run `{how_to(out, name)}`") from None
     if schema != SCHEMA:
         raise Refused(f"{out / name}: schema {schema}, this hostwheel reads {SCHEMA}")
     return content
@@ -143,6 +169,17 @@ def problems_of_audit(
             yield f"the audit refuses {name}: {first['check']}: {first['message']}{more}"
         elif report["verdict"] != "fits":
             yield f"the audit says {report['verdict']} of {name}, not fits: see audit.html"
+
+
+def problems_of_recipe(
+    out: Path, build: Mapping[str, Any], smoke: Mapping[str, Any]
+) -> Iterator[str]:
+    """All are of the plan's recipe; audit.json, which names the plan, is looked at above."""
+    recipe = build["plan"]["recipe"]
+    for name, content in (("build.json", build), ("smoke.json", smoke)):
+        if content["recipe"] != recipe:
+            again = how_to(out, name)
+            yield f"{name} is of {content['recipe']}, the plan of {recipe}: run `{again}`"
 
 
 def problems_of_smoke(

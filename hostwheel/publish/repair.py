@@ -9,9 +9,10 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import read_metadata
 from hostwheel.publish.fsck import Fault, Looked, fsck
-from hostwheel.publish.generations import generation_page, settle
+from hostwheel.publish.generations import HINT, generation_page, settle
+from hostwheel.publish.generations import copied as copy_of
 from hostwheel.publish.objects import Upload, upload
-from hostwheel.publish.prune import OBJECTS
+from hostwheel.publish.prune import OBJECTS, needed_keys
 from hostwheel.publish.variants import variant_of
 from hostwheel.publish.yank import is_copy
 
@@ -24,8 +25,10 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     Objects with other bytes than their hash says are of no use to anyone, and keep the right ones
     out: they are removed, and made again where they can be derived.
     """
-    catalog = looked.catalog
+    catalog = intact(bucket, looked.catalog)
     newest = generation_page(catalog)
+    if catalog != looked.catalog:
+        bucket.delete(newest.key)
     for key in {fault.key: None for fault in looked.faults if is_useless(fault, newest.key)}:
         bucket.delete(key)  # once, however many faults it has
     bucket.create(newest)
@@ -34,6 +37,19 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
             derive(bucket, catalog, entry)
     settle(bucket, catalog)
     return fsck(bucket)
+
+
+def intact(bucket: Bucket, catalog: Catalog) -> Catalog:
+    """The newest generation; its copy, where that lists the same files and only it has them all."""
+    copy = copy_of(bucket.read(HINT))
+    if copy is None or copy.generation != catalog.generation or is_whole(bucket, catalog):
+        return catalog
+    same = {each.filename for each in copy.entries} == {each.filename for each in catalog.entries}
+    return copy if same and is_whole(bucket, copy) else catalog
+
+
+def is_whole(bucket: Bucket, catalog: Catalog) -> bool:
+    return all(bucket.exists(key) for key in needed_keys(catalog.entries))
 
 
 def is_useless(fault: Fault, newest: str) -> bool:

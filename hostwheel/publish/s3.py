@@ -75,19 +75,31 @@ def answering(bucket: str) -> Iterator[None]:
         yield
     except (ClientError, BotoCoreError) as error:
         raise MachineLacks(
-            f"s3://{bucket}: {error}; see that the address and the credentials are right, "
+            f"s3://{bucket}: {code(error)}; see that the address and the credentials are right, "
             "and run it again"
         ) from None
 
 
+def code(error: Exception) -> str:
+    """S3's own word for it, such as AccessDenied; what boto3 says where nothing answered."""
+    if isinstance(error, ClientError):
+        return str(error.response.get("Error", {}).get("Code", "an answer without a code"))
+    return str(error)
+
+
 def open_s3(url: str, endpoint: str | None) -> Bucket:
-    """`s3://BUCKET/PREFIX`. BadInput without a bucket or credentials."""
+    """`s3://BUCKET/PREFIX`. BadInput without a bucket, MachineLacks without credentials."""
     parts = urlsplit(url)
     prefix = parts.path.strip("/")
     if not parts.netloc:
         raise BadInput(f"{url}: names no bucket: expected s3://BUCKET or s3://BUCKET/PREFIX")
     try:
         session = boto3.Session()
+        if session.get_credentials() is None:
+            raise MachineLacks(
+                f"{url}: this machine has no credentials for it: set AWS_ACCESS_KEY_ID and "
+                "AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
+            )
         region = session.region_name or ANY_REGION
         client = session.client("s3", endpoint_url=endpoint, region_name=region, config=CONFIG)
         found = client.meta.endpoint_url

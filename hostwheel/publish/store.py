@@ -1,5 +1,6 @@
 """Buckets behind obstore: folders, S3, Google Cloud Storage, Azure. boto3 only for `s3_keys`."""
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ CLIENT: "ClientConfig" = {
 }
 # What is tried again, with back-off from 0.1 s: server errors, lost connections.
 RETRIES: "RetryConfig" = {"max_retries": 8, "retry_timeout": timedelta(minutes=3)}
+CODE = re.compile(r"<Code>(\w+)</Code>")
 
 
 class Keys(Protocol):
@@ -124,12 +126,25 @@ class Store:
         try:
             yield
         except FileNotFoundError as error:  # of a write: the bucket itself
-            raise BadInput(f"{self.url}: {first_line(error)}; make the bucket first") from None
+            raise BadInput(f"{self.url}: {reason(error)}; make the bucket first") from None
         except (BaseError, OSError) as error:
             raise MachineLacks(
-                f"{self.url}: no use of {key or 'a listing'}: {first_line(error)}; "
-                "see that the address and the credentials are right, and run it again"
+                f"{self.url}: no use of {key or 'a listing'}: {reason(error)}; "
+                f"{advice(self.url)}, and run it again"
             ) from None
+
+
+def advice(url: str) -> str:
+    if url.startswith("file:"):
+        return "see that the disk has room and that you may write there (df, ls -ld)"
+    return "see that the address and the credentials are right"
+
+
+def reason(error: Exception) -> str:
+    """The first line; of S3's answer, which is XML, the code alone."""
+    line = first_line(error)
+    code = CODE.search(str(error))
+    return f"{line.partition('<')[0].rstrip(': ')}: {code[1]}" if code else line.partition("<?")[0]
 
 
 def first_line(error: Exception) -> str:

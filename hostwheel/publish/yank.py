@@ -13,8 +13,10 @@ from hostwheel.publish.generations import advance, newest, settle
 def yank(bucket: Bucket, filename: str, reason: str | None) -> Catalog:
     """With a reason, or None to take it back. A wheel's variant copies go with it.
 
-    BadInput for a file that is not in the catalog.
+    BadInput for a file that is not in the catalog, and for an empty reason.
     """
+    if reason is not None and not reason.strip():
+        raise BadInput("--reason is empty: say why, pip and uv tell it to who has the file locked")
 
     def change(catalog: Catalog) -> Sequence[Entry]:
         return tuple(
