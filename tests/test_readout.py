@@ -1,8 +1,9 @@
 """The backend against a stand-in for llama_cpp that refuses wrong positions and freed pointers."""
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 from time import sleep
 from types import ModuleType
@@ -229,6 +230,34 @@ def test_what_is_forgotten_is_freed_in_order(
     del backend
     gc.collect()
     assert llama.closes == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda backend, texts, ids: backend.next_token_logprobs(texts, [YES_NO] * 2),
+        lambda backend, texts, ids: backend.next_token_logprobs(["a", "b"], [YES_NO, ids]),
+        lambda backend, texts, ids: backend.next_token_distributions(texts),
+        lambda backend, texts, ids: backend.score_shared([("a", texts)], [YES_NO]),
+        lambda backend, texts, ids: backend.score_shared([("a", ["b"])], [ids]),
+    ],
+)
+def test_a_thread_that_needs_the_tokenizer_may_feed_what_is_passed(
+    backend: LlamaCppBackend, call: Callable[..., object]
+) -> None:
+    pipe: Queue[str] = Queue()
+
+    def fed() -> Iterator[str]:
+        def feed() -> None:
+            for text in ("one", "two"):
+                ids = backend.tokenizer.encode(text, add_special_tokens=False)
+                pipe.put(backend.tokenizer.decode(ids))
+
+        Thread(target=feed, daemon=True).start()
+        for _ in range(2):
+            yield pipe.get(timeout=5)  # queue.Empty where the lock is held meanwhile
+
+    assert call(backend, fed(), (len(text) for text in fed()))
 
 
 def test_threads_wait_for_one_another_and_close_for_all(lib: Library, model: Path) -> None:

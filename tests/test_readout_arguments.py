@@ -63,8 +63,11 @@ def test_unfit_models_are_refused(lib: Library, package: ModuleType, model: Path
         (["a", ""], [[1], [1]], "prompt 1 is empty"),
         ("ab", [[1], [2]], "one text"),
         ([b"ab"], [[1]], "bytes, not a text"),
-        (["a" * 201], [[1]], "201 tokens is longer than the context of 200"),
-        (["a"], [[1, N_VOCAB]], "258 is outside the vocabulary of 258"),
+        (["a", "a" * 201], [[1]] * 2, "prompt 1 of 201 tokens is longer than the context of 200"),
+        (["a", "b"], [[1], [1, N_VOCAB]], r"token_ids\[1\]: .* 258 is outside .* of 258"),
+        (["a"], [[True]], "not True"),
+        (["a"], [{1, 2}], r"token_ids\[0\] is a set"),
+        ({"a", "b"}, [[1], [2]], "prompts is a set"),
         (["a"], [[-1]], "-1 is outside"),
         (["a"], [[1.0]], "not 1.0"),
         (["a"], ["ab"], "not 'ab'"),
@@ -87,7 +90,8 @@ def test_wrong_calls_are_refused_before_anything_is_decoded(
         ([("a", "bc")], [[1]], "suffixes is one text"),
         (["ab"], [[1]], "group 0 is not a pair"),
         ([("a", ["b"], ["c"])], [[1]], "group 0 is not a pair"),
-        ([("a" * 199, ["b", "cd"])], [[1]], "201 tokens is longer"),
+        ([("a", []), ("a" * 199, ["b", "cd"])], [[1]] * 2, "prompt 1 of group 1 of 201 tokens is"),
+        ([("a", frozenset({"b"}))], [[1]], "suffixes is a set"),
     ],
 )
 def test_wrong_groups_are_refused_before_anything_is_decoded(

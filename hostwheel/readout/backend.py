@@ -9,10 +9,9 @@ from typing import Any, Self
 from hostwheel.readout.agreement import check_labels, check_prompt, load_tokenizer
 from hostwheel.readout.arguments import (
     checked_groups,
-    checked_ids,
     checked_length,
+    checked_lists,
     checked_prompts,
-    paired,
 )
 from hostwheel.readout.decoder import Decoder, Row
 from hostwheel.readout.library import library
@@ -101,16 +100,20 @@ class LlamaCppBackend:
         Equal prompts are decoded once. Raises ValueError before anything is decoded when the
         lengths differ, a prompt is empty or longer than the context, or an id is no token's.
         """
+        self._refuse_closed()
+        texts = checked_prompts(prompts)
+        ids = checked_lists(token_ids, len(texts), "prompts", self.n_vocab)
         with self._open():
-            texts = checked_prompts(prompts)
-            ids = [self._labels(each) for each in paired(token_ids, texts, "prompts")]
-            return self._alone([self._tokens(text) for text in texts], ids)
+            self._check_labels(ids)
+            return self._alone(self._prompts(texts, "prompt {}"), ids)
 
     def next_token_distributions(self, prompts: Iterable[str]) -> list[Row]:
         """For each prompt the whole log-softmax: (n_vocab,) float64, by token id."""
+        self._refuse_closed()
+        texts = checked_prompts(prompts)
         with self._open():
-            texts = [self._tokens(text) for text in checked_prompts(prompts)]
-            return self._alone(texts, [list(range(self.n_vocab))] * len(texts))
+            every = list(range(self.n_vocab))
+            return self._alone(self._prompts(texts, "prompt {}"), [every] * len(texts))
 
     def score_shared(
         self,
@@ -127,10 +130,15 @@ class LlamaCppBackend:
         text: they share what tokens they have in common before. It also counts those that are
         decoded text by text, because a borrowed `llm` cannot go back to a prefix.
         """
+        self._refuse_closed()
+        checked = checked_groups(groups)
+        ids = checked_lists(token_ids, len(checked), "groups", self.n_vocab)
         with self._open():
-            checked = checked_groups(groups)
-            ids = [self._labels(each) for each in paired(token_ids, checked, "groups")]
-            texts = [[self._tokens(head + tail) for tail in tails] for head, tails in checked]
+            self._check_labels(ids)
+            texts = [
+                self._prompts([head + tail for tail in tails], f"prompt {{}} of group {at}")
+                for at, (head, tails) in enumerate(checked)
+            ]
             heads = [self._vocabulary.tokenize(head, add_special=False) for head, _ in checked]
             return list(map(self._group, heads, texts, ids))
 
@@ -158,25 +166,32 @@ class LlamaCppBackend:
         found = {text: row[list(ids)] for text, row in zip(different, rows, strict=True)}
         return [found[text].copy() for text in texts]
 
-    def _tokens(self, text: str) -> Tokens:
+    def _prompts(self, texts: Sequence[str], name: str) -> list[Tokens]:
+        """The tokens of each text; `name` has a place for its number."""
+        return [self._tokens(text, name.format(at)) for at, text in enumerate(texts)]
+
+    def _tokens(self, text: str, name: str) -> Tokens:
         tokens = self._vocabulary.tokenize(text, add_special=False)
         if self._foreign is not None:
             check_prompt(text, self._foreign.encode(text, add_special_tokens=False), tokens)
-        checked_length(tokens, text, self.n_ctx)
+        checked_length(tokens, text, self.n_ctx, name)
         return tokens
 
-    def _labels(self, ids: Iterable[int]) -> tuple[int, ...]:
-        checked = checked_ids(ids, self.n_vocab)
+    def _check_labels(self, lists: Iterable[Sequence[int]]) -> None:
         if self._foreign is not None:
-            check_labels(checked, self._foreign, self._vocabulary)
-        return checked
+            for ids in lists:
+                check_labels(ids, self._foreign, self._vocabulary)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        """The lock. A caller's iterables are drained before: threads that wait may feed them."""
         with self._lock:
-            if self._closed:
-                raise RuntimeError("this backend is closed")
+            self._refuse_closed()
             yield
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError("this backend is closed")
 
     def close(self) -> None:
         """Free what was loaded here, after the calls that are under way. Twice is fine."""
