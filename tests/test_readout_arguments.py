@@ -32,6 +32,13 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
         ({"lora_path": "x"}, "pass it as llm="),
         ({"n_ctx": -1}, "n_ctx"),
         ({"n_batch": 0}, "n_batch"),
+        *(
+            ({"type_k": number}, rf"type_k={number} .* 8 \(Q8_0\)")
+            for number in (-1, 4, 16, 31, 999)
+        ),
+        ({"type_v": 999, "flash_attn": True}, "type_v=999 is no type"),
+        ({"type_k": True}, "type_k=True is no type"),
+        *(({"type_v": number}, "V cache needs FlashAttention") for number in (8, 20)),
     ],
 )
 def test_settings_that_would_be_ignored_or_wrong(
@@ -116,6 +123,15 @@ def test_exact_settings_are_the_defaults_and_can_be_changed(
     exact, changed = (llama.settings for llama in package.Llama.made)
     assert exact == {"flash_attn": False, "type_k": 0, "type_v": 0}
     assert changed == {"flash_attn": True, "type_k": 1, "type_v": 0}
+
+
+@pytest.mark.parametrize("number", [None, 0, 1, 2, 3, 6, 7, 8, 20, 30])
+def test_each_type_of_a_kv_cache_is_taken(
+    package: ModuleType, lib: Library, model: Path, number: int | None
+) -> None:
+    LlamaCppBackend(model, flash_attn=True, type_k=number, type_v=number)
+    LlamaCppBackend(model, type_k=number)  # a quantized K cache does without
+    assert [llama.settings["type_k"] for llama in package.Llama.made] == [number] * 2
 
 
 def test_n_ctx_0_is_the_models_own(lib: Library, model: Path) -> None:
