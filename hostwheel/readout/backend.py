@@ -34,6 +34,9 @@ class LlamaCppBackend:
     F16 cache and 0.08 with FlashAttention too; `bench/parity_smollm2.json` has each setting.
     `llama_kwargs` are those of `llama_cpp.Llama`; an unknown one is refused.
 
+    `n_batch` is how many tokens go to the engine at once. With quantized weights the figures depend
+    on it, as they do on whether `score_shared` is used; keep one n_batch for one experiment.
+
     `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, it is reset before and after
     each call, and never closed here. It has one sequence, so suffixes go one after another.
 
@@ -123,8 +126,11 @@ class LlamaCppBackend:
         """For group g = (prefix, suffixes) the log p of token_ids[g] after each prefix + suffix.
 
         The tokens that all texts of a group begin with are decoded once, the rest of many texts in
-        one batch. From `next_token_logprobs` it differs by rounding: with F32 weights and the
-        default settings by 1e-4 at most (`bench/readout.json`).
+        one batch. From `next_token_logprobs` it differs, because the engine's kernels depend on
+        the shape of the batch. With the default settings the largest difference of log p is 3e-5
+        with F32 weights, 0.03 with F16 and 0.51 with Q8_0 (0.87 with an F16 cache and
+        FlashAttention; SmolLM2-135M-Instruct, `bench/readout.json`); up to 1.2 was seen with a
+        gemma-3-270m in Q4_K_M. So use one path, and one n_batch, throughout an experiment.
 
         `shared_fallbacks` counts the groups whose prefix does not end between two tokens of each
         text: they share what tokens they have in common before. It also counts those that are

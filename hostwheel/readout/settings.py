@@ -7,17 +7,14 @@ from typing import Any
 from hostwheel.readout.library import package
 
 F32 = 0  # GGML_TYPE_F32
-DEFAULTS: Mapping[str, Any] = {
-    **{"n_ctx": 4096, "n_batch": 512, "n_ubatch": 512, "n_gpu_layers": 0, "verbose": False},
-    **{"flash_attn": False, "type_k": F32, "type_v": F32},  # exact rather than fast
-}
+EXACT: Mapping[str, Any] = {"flash_attn": False, "type_k": F32, "type_v": F32}
+SIZES: Mapping[str, int] = {"n_ctx": 4096, "n_batch": 512, "n_ubatch": 512, "n_gpu_layers": 0}
+DEFAULTS: Mapping[str, Any] = {"verbose": False, **SIZES, **EXACT}
 UNFIT = ("draft_model", "embedding", "logits_all", "lora_path", "vocab_only")
 FLOATS = {"F32": F32, "F16": 1, "BF16": 30}
 # kv_cache_types in common/arg.cpp of llama.cpp. ggml aborts, or divides by zero, on others.
-CACHE_TYPES = {
-    **FLOATS,
-    **{"Q8_0": 8, "Q4_0": 2, "Q4_1": 3, "IQ4_NL": 20, "Q5_0": 6, "Q5_1": 7},
-}
+QUANTIZED = {"Q8_0": 8, "Q4_0": 2, "Q4_1": 3, "IQ4_NL": 20, "Q5_0": 6, "Q5_1": 7}
+CACHE_TYPES = FLOATS | QUANTIZED
 
 
 def checked_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -56,7 +53,7 @@ def check_cache(wanted: Mapping[str, Any]) -> None:
         if value is not None and (type(value) is bool or value not in CACHE_TYPES.values()):
             known = ", ".join(f"{number} ({name})" for name, number in CACHE_TYPES.items())
             raise ValueError(f"{name}={value!r} is no type of a KV cache; llama.cpp has {known}")
-    if wanted["type_v"] not in (None, *FLOATS.values()) and not wanted["flash_attn"]:
+    if wanted["type_v"] in QUANTIZED.values() and not wanted["flash_attn"]:
         raise ValueError(
             f"type_v={wanted['type_v']}: a quantized V cache needs FlashAttention; pass "
             "flash_attn=True, or a type_v of F32, F16 or BF16 (0, 1, 30)"
