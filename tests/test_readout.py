@@ -77,11 +77,13 @@ def test_the_whole_distribution_sums_to_one(backend: LlamaCppBackend) -> None:
     np.testing.assert_allclose(row, expected("abc", range(N_VOCAB)))
 
 
-def test_log_softmax_holds_for_large_logits_and_refuses_nan() -> None:
+def test_log_softmax_holds_for_large_logits_and_refuses_what_has_none() -> None:
     row = log_softmax(np.array([1e4, 1e4 - 1, -1e4]))
     np.testing.assert_allclose(row[:2], [-0.31326169, -1.31326169])
-    with pytest.raises(RuntimeError, match="NaN"):
-        log_softmax(np.array([0.0, np.nan]))
+    np.testing.assert_array_equal(log_softmax(np.array([0.0, -np.inf])), [0.0, -np.inf])
+    for wrong in ([0.0, np.nan], [np.inf, np.nan], [0.0, np.inf], [-np.inf, -np.inf]):
+        with pytest.raises(RuntimeError, match=r"NaN or \+inf"):
+            log_softmax(np.array(wrong))
 
 
 # prefixes
@@ -141,7 +143,7 @@ def test_a_split_inside_a_token_falls_back_and_is_counted(
 
 
 def test_a_borrowed_llama_keeps_its_sizes_is_reset_and_never_closed(llama: Any) -> None:
-    backend = LlamaCppBackend(llm=llama, n_ctx=9999, n_batch=9999)
+    backend = LlamaCppBackend(llm=llama)
     assert (backend.n_ctx, backend.n_batch) == (64, 8)
     assert_equal(backend.next_token_logprobs(["abc"], [YES_NO]), ["abc"], YES_NO)
     assert llama.resets == 2
@@ -214,6 +216,8 @@ def test_after_close_every_call_raises(lib: Library, model: Path) -> None:
         lambda: backend.next_token_logprobs([], []),
         lambda: backend.next_token_distributions(["a"]),
         lambda: backend.score_shared([("a", ["b"])], [[1]]),
+        backend.__enter__,
+        lambda: len(tokenizer),
         lambda: tokenizer.encode("a"),
         lambda: tokenizer.decode([1]),
         lambda: tokenizer.apply_chat_template([{"role": "user", "content": "a"}]),

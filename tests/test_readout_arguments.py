@@ -20,8 +20,17 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
         LlamaCppBackend()
     with pytest.raises(ValueError, match="either model_path or llm"):
         LlamaCppBackend(model, llm=llama)
-    with pytest.raises(ValueError, match="without n_threads"):
-        LlamaCppBackend(llm=llama, n_threads=2)
+
+
+@pytest.mark.parametrize("name", ["n_threads", "n_ctx", "n_batch", "n_gpu_layers"])
+def test_a_llama_that_is_made_takes_no_settings(llama: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"already made, with its own {name}$"):
+        LlamaCppBackend(llm=llama, **{name: 2})
+
+
+def test_sizes_that_are_not_passed_are_the_documented_ones(lib: Library, model: Path) -> None:
+    backend = LlamaCppBackend(model)
+    assert (backend.n_ctx, backend.n_batch) == (4096, 512)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +39,9 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
         ({"n_thread": 2}, "no argument 'n_thread'"),
         ({"embedding": True}, "embedding does not go"),
         ({"lora_path": "x"}, "pass it as llm="),
-        ({"n_ctx": -1}, "n_ctx"),
-        ({"n_batch": 0}, "n_batch"),
+        *(({"n_ctx": number}, f"n_ctx={number}") for number in (-1, 2**24 + 1, 2**32 + 512)),
+        ({"n_batch": 0}, "n_batch=0"),
+        ({"n_ubatch": -1}, "n_ubatch=-1"),
         *(
             ({"type_k": number}, rf"type_k={number} .* 8 \(Q8_0\)")
             for number in (-1, 4, 16, 31, 999)

@@ -32,16 +32,18 @@ class LlamaCppBackend:
     type_k=type_v=0`, twice the memory of F16). On SmolLM2-135M-Instruct with F32 weights the
     largest difference to transformers in float32 over the vocabulary is below 1e-4 so, 0.02 with an
     F16 cache and 0.08 with FlashAttention too; `bench/parity_smollm2.json` has each setting.
+    n_ctx is 4096 (0: the model's own), n_batch 512 and n_gpu_layers 0 where they are not passed.
     `llama_kwargs` are those of `llama_cpp.Llama`; an unknown one is refused.
 
     `n_batch` is how many tokens go to the engine at once. With quantized weights the figures depend
     on it, as they do on whether `score_shared` is used; keep one n_batch for one experiment.
 
-    `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, it is reset before and after
-    each call, and never closed here. It has one sequence, so suffixes go one after another.
+    `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, and none may be passed. It is
+    reset before and after each call, and never closed here. It has one sequence, so suffixes go one
+    after another.
 
-    `tokenizer=`, a Hugging Face name or object, then renders and maps labels; each prompt and
-    label is checked against the GGUF's vocabulary (TokenMismatchError).
+    `tokenizer=`, a Hugging Face name, folder or object, then renders and maps labels; each prompt
+    and label is checked against the GGUF's vocabulary (TokenMismatchError).
 
     Threads may share a backend: calls wait for one another. Don't use a borrowed `llm` meanwhile.
 
@@ -60,18 +62,19 @@ class LlamaCppBackend:
         llm: Any = None,
         tokenizer: Any = None,
         name: str | None = None,
-        n_ctx: int = 4096,
-        n_batch: int = 512,
-        n_gpu_layers: int = 0,
+        n_ctx: int | None = None,
+        n_batch: int | None = None,
+        n_gpu_layers: int | None = None,
         **llama_kwargs: Any,
     ) -> None:
         if (model_path is None) == (llm is None):
             raise ValueError("pass either model_path or llm=")
-        if llm is not None and llama_kwargs:
-            raise ValueError(f"llm= is already made, without {', '.join(llama_kwargs)}")
-        lib = library()
         sizes = {"n_ctx": n_ctx, "n_batch": n_batch, "n_gpu_layers": n_gpu_layers}
-        model = load_model(lib, model_path, llm, {**sizes, **llama_kwargs})
+        settings = {name: size for name, size in sizes.items() if size is not None} | llama_kwargs
+        if llm is not None and settings:
+            raise ValueError(f"llm= is already made, with its own {', '.join(settings)}")
+        lib = library()
+        model = load_model(lib, model_path, llm, settings)
         try:
             self._take(lib, model, tokenizer)
         except BaseException:
@@ -207,6 +210,7 @@ class LlamaCppBackend:
                 self._model.close()
 
     def __enter__(self) -> Self:
+        self._refuse_closed()
         return self
 
     def __exit__(self, *_: object) -> None:

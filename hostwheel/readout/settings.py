@@ -10,6 +10,8 @@ F32 = 0  # GGML_TYPE_F32
 EXACT: Mapping[str, Any] = {"flash_attn": False, "type_k": F32, "type_v": F32}
 SIZES: Mapping[str, int] = {"n_ctx": 4096, "n_batch": 512, "n_ubatch": 512, "n_gpu_layers": 0}
 DEFAULTS: Mapping[str, Any] = {"verbose": False, **SIZES, **EXACT}
+# No model has more, by far; from 2**32 on, C would silently take the rest of a division by that.
+LONGEST_CONTEXT = 1 << 24
 UNFIT = ("draft_model", "embedding", "logits_all", "lora_path", "vocab_only")
 FLOATS = {"F32": F32, "F16": 1, "BF16": 30}
 # kv_cache_types in common/arg.cpp of llama.cpp. ggml aborts, or divides by zero, on others.
@@ -40,10 +42,14 @@ def refuse_unfit(settings: Mapping[str, Any]) -> None:
 
 
 def check_sizes(wanted: Mapping[str, Any]) -> None:
-    if wanted["n_ctx"] < 0 or wanted["n_batch"] < 1:
+    if not 0 <= wanted["n_ctx"] <= LONGEST_CONTEXT:
         raise ValueError(
-            "n_ctx is a number of tokens, or 0 for the model's own; n_batch at least 1"
+            f"n_ctx={wanted['n_ctx']}: a number of tokens is expected, {LONGEST_CONTEXT} at most, "
+            "or 0 for the model's own"
         )
+    for name in ("n_batch", "n_ubatch"):
+        if wanted[name] < 1:
+            raise ValueError(f"{name}={wanted[name]}: a number of tokens is expected, at least 1")
 
 
 def check_cache(wanted: Mapping[str, Any]) -> None:

@@ -57,9 +57,10 @@ class GGUFTokenizer:
     def decode(self, ids: int | Iterable[int], skip_special_tokens: bool = False) -> str:
         """The text of token ids (or of one)."""
         tokens = tuple(map(index, ids)) if isinstance(ids, Iterable) else (index(ids),)
-        wrong = [token for token in tokens if not 0 <= token < len(self)]
+        size = len(self)
+        wrong = [token for token in tokens if not 0 <= token < size]
         if wrong:
-            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {len(self)}")
+            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {size}")
         return self._vocabulary.detokenize(tokens, skip_special=skip_special_tokens)
 
     @overload
