@@ -25,7 +25,7 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
 @pytest.mark.parametrize("name", ["n_threads", "n_ctx", "n_batch", "n_gpu_layers"])
 def test_a_llama_that_is_made_takes_no_settings(llama: Any, name: str) -> None:
     with pytest.raises(ValueError, match=f"already made, with its own {name}$"):
-        LlamaCppBackend(llm=llama, **{name: 2})
+        LlamaCppBackend(**{"llm": llama, name: 2})
 
 
 def test_sizes_that_are_not_passed_are_the_documented_ones(lib: Library, model: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 from weakref import finalize
 
-from hostwheel.readout.library import package
+from hostwheel.readout.gguf_file import load_llama
 from hostwheel.readout.settings import checked_settings
 
 SEQUENCES = 32  # texts decoded side by side, and one more for what they share
@@ -59,7 +59,7 @@ class OwnModel:
 
     def __init__(self, lib: Any, path: str, settings: Mapping[str, Any]) -> None:
         wanted = checked_settings(settings)
-        self._llama = package("llama_cpp").Llama(path, **{**wanted, "n_ctx": 1})
+        self._llama = load_llama(path, **{**wanted, "n_ctx": 1})
         params = self._llama.context_params
         params.n_ctx = wanted["n_ctx"] or lib.llama_model_n_ctx_train(self.model())
         params.n_batch = min(params.n_ctx, wanted["n_batch"])
