@@ -35,9 +35,9 @@ def lib(package: ModuleType) -> Library:
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
-    """A file for a model; the stand-in does not look into it."""
+    """A file for a model; the stand-in does not look further into it."""
     path = tmp_path / "ggml-model-Q4_1.gguf"
-    path.touch()
+    path.write_bytes(b"GGUF")
     return path
 
 

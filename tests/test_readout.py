@@ -1,8 +1,9 @@
 """The backend against a stand-in for llama_cpp that refuses wrong positions and freed pointers."""
 
 import gc
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from queue import Queue
 from threading import Thread
 from time import sleep
 from types import ModuleType
@@ -76,11 +77,13 @@ def test_the_whole_distribution_sums_to_one(backend: LlamaCppBackend) -> None:
     np.testing.assert_allclose(row, expected("abc", range(N_VOCAB)))
 
 
-def test_log_softmax_holds_for_large_logits_and_refuses_nan() -> None:
+def test_log_softmax_holds_for_large_logits_and_refuses_what_has_none() -> None:
     row = log_softmax(np.array([1e4, 1e4 - 1, -1e4]))
     np.testing.assert_allclose(row[:2], [-0.31326169, -1.31326169])
-    with pytest.raises(RuntimeError, match="NaN"):
-        log_softmax(np.array([0.0, np.nan]))
+    np.testing.assert_array_equal(log_softmax(np.array([0.0, -np.inf])), [0.0, -np.inf])
+    for wrong in ([0.0, np.nan], [np.inf, np.nan], [0.0, np.inf], [-np.inf, -np.inf]):
+        with pytest.raises(RuntimeError, match=r"NaN or \+inf"):
+            log_softmax(np.array(wrong))
 
 
 # prefixes
@@ -140,7 +143,7 @@ def test_a_split_inside_a_token_falls_back_and_is_counted(
 
 
 def test_a_borrowed_llama_keeps_its_sizes_is_reset_and_never_closed(llama: Any) -> None:
-    backend = LlamaCppBackend(llm=llama, n_ctx=9999, n_batch=9999)
+    backend = LlamaCppBackend(llm=llama)
     assert (backend.n_ctx, backend.n_batch) == (64, 8)
     assert_equal(backend.next_token_logprobs(["abc"], [YES_NO]), ["abc"], YES_NO)
     assert llama.resets == 2
@@ -213,6 +216,8 @@ def test_after_close_every_call_raises(lib: Library, model: Path) -> None:
         lambda: backend.next_token_logprobs([], []),
         lambda: backend.next_token_distributions(["a"]),
         lambda: backend.score_shared([("a", ["b"])], [[1]]),
+        backend.__enter__,
+        lambda: len(tokenizer),
         lambda: tokenizer.encode("a"),
         lambda: tokenizer.decode([1]),
         lambda: tokenizer.apply_chat_template([{"role": "user", "content": "a"}]),
@@ -229,6 +234,34 @@ def test_what_is_forgotten_is_freed_in_order(
     del backend
     gc.collect()
     assert llama.closes == 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda backend, texts, ids: backend.next_token_logprobs(texts, [YES_NO] * 2),
+        lambda backend, texts, ids: backend.next_token_logprobs(["a", "b"], [YES_NO, ids]),
+        lambda backend, texts, ids: backend.next_token_distributions(texts),
+        lambda backend, texts, ids: backend.score_shared([("a", texts)], [YES_NO]),
+        lambda backend, texts, ids: backend.score_shared([("a", ["b"])], [ids]),
+    ],
+)
+def test_a_thread_that_needs_the_tokenizer_may_feed_what_is_passed(
+    backend: LlamaCppBackend, call: Callable[..., object]
+) -> None:
+    pipe: Queue[str] = Queue()
+
+    def fed() -> Iterator[str]:
+        def feed() -> None:
+            for text in ("one", "two"):
+                ids = backend.tokenizer.encode(text, add_special_tokens=False)
+                pipe.put(backend.tokenizer.decode(ids))
+
+        Thread(target=feed, daemon=True).start()
+        for _ in range(2):
+            yield pipe.get(timeout=5)  # queue.Empty where the lock is held meanwhile
+
+    assert call(backend, fed(), (len(text) for text in fed()))
 
 
 def test_threads_wait_for_one_another_and_close_for_all(lib: Library, model: Path) -> None:

@@ -72,6 +72,17 @@ def test_a_name_goes_to_transformers(
     transformers.__dict__["AutoTokenizer"] = loader
     monkeypatch.setitem(sys.modules, "transformers", transformers)
     assert LlamaCppBackend(model, tokenizer="a/b").tokenizer is foreign
+    assert LlamaCppBackend(model, tokenizer=Path("a", "b")).tokenizer is foreign
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(MachineLacks, match="transformers is not installed"):
         LlamaCppBackend(model, tokenizer="a/b")
+
+
+def test_what_is_no_tokenizer_is_refused_when_the_backend_is_made(
+    lib: Library, package: ModuleType, model: Path
+) -> None:
+    with pytest.raises(ValueError, match="int has no encode and no decode"):
+        LlamaCppBackend(model, tokenizer=7)
+    with pytest.raises(ValueError, match="bytes has no encode"):
+        LlamaCppBackend(model, tokenizer=b"a/b")
+    assert all(llama.closes for llama in package.Llama.made)

@@ -20,8 +20,17 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
         LlamaCppBackend()
     with pytest.raises(ValueError, match="either model_path or llm"):
         LlamaCppBackend(model, llm=llama)
-    with pytest.raises(ValueError, match="without n_threads"):
-        LlamaCppBackend(llm=llama, n_threads=2)
+
+
+@pytest.mark.parametrize("name", ["n_threads", "n_ctx", "n_batch", "n_gpu_layers"])
+def test_a_llama_that_is_made_takes_no_settings(llama: Any, name: str) -> None:
+    with pytest.raises(ValueError, match=f"already made, with its own {name}$"):
+        LlamaCppBackend(**{"llm": llama, name: 2})
+
+
+def test_sizes_that_are_not_passed_are_the_documented_ones(lib: Library, model: Path) -> None:
+    backend = LlamaCppBackend(model)
+    assert (backend.n_ctx, backend.n_batch) == (4096, 512)
 
 
 @pytest.mark.parametrize(
@@ -30,8 +39,16 @@ def test_one_model_and_only_one(llama: Any, model: Path) -> None:
         ({"n_thread": 2}, "no argument 'n_thread'"),
         ({"embedding": True}, "embedding does not go"),
         ({"lora_path": "x"}, "pass it as llm="),
-        ({"n_ctx": -1}, "n_ctx"),
-        ({"n_batch": 0}, "n_batch"),
+        *(({"n_ctx": number}, f"n_ctx={number}") for number in (-1, 2**24 + 1, 2**32 + 512)),
+        ({"n_batch": 0}, "n_batch=0"),
+        ({"n_ubatch": -1}, "n_ubatch=-1"),
+        *(
+            ({"type_k": number}, rf"type_k={number} .* 8 \(Q8_0\)")
+            for number in (-1, 4, 16, 31, 999)
+        ),
+        ({"type_v": 999, "flash_attn": True}, "type_v=999 is no type"),
+        ({"type_k": True}, "type_k=True is no type"),
+        *(({"type_v": number}, "V cache needs FlashAttention") for number in (8, 20)),
     ],
 )
 def test_settings_that_would_be_ignored_or_wrong(
@@ -63,8 +80,11 @@ def test_unfit_models_are_refused(lib: Library, package: ModuleType, model: Path
         (["a", ""], [[1], [1]], "prompt 1 is empty"),
         ("ab", [[1], [2]], "one text"),
         ([b"ab"], [[1]], "bytes, not a text"),
-        (["a" * 201], [[1]], "201 tokens is longer than the context of 200"),
-        (["a"], [[1, N_VOCAB]], "258 is outside the vocabulary of 258"),
+        (["a", "a" * 201], [[1]] * 2, "prompt 1 of 201 tokens is longer than the context of 200"),
+        (["a", "b"], [[1], [1, N_VOCAB]], r"token_ids\[1\]: .* 258 is outside .* of 258"),
+        (["a"], [[True]], "not True"),
+        (["a"], [{1, 2}], r"token_ids\[0\] is a set"),
+        ({"a", "b"}, [[1], [2]], "prompts is a set"),
         (["a"], [[-1]], "-1 is outside"),
         (["a"], [[1.0]], "not 1.0"),
         (["a"], ["ab"], "not 'ab'"),
@@ -87,7 +107,8 @@ def test_wrong_calls_are_refused_before_anything_is_decoded(
         ([("a", "bc")], [[1]], "suffixes is one text"),
         (["ab"], [[1]], "group 0 is not a pair"),
         ([("a", ["b"], ["c"])], [[1]], "group 0 is not a pair"),
-        ([("a" * 199, ["b", "cd"])], [[1]], "201 tokens is longer"),
+        ([("a", []), ("a" * 199, ["b", "cd"])], [[1]] * 2, "prompt 1 of group 1 of 201 tokens is"),
+        ([("a", frozenset({"b"}))], [[1]], "suffixes is a set"),
     ],
 )
 def test_wrong_groups_are_refused_before_anything_is_decoded(
@@ -112,6 +133,15 @@ def test_exact_settings_are_the_defaults_and_can_be_changed(
     exact, changed = (llama.settings for llama in package.Llama.made)
     assert exact == {"flash_attn": False, "type_k": 0, "type_v": 0}
     assert changed == {"flash_attn": True, "type_k": 1, "type_v": 0}
+
+
+@pytest.mark.parametrize("number", [None, 0, 1, 2, 3, 6, 7, 8, 20, 30])
+def test_each_type_of_a_kv_cache_is_taken(
+    package: ModuleType, lib: Library, model: Path, number: int | None
+) -> None:
+    LlamaCppBackend(model, flash_attn=True, type_k=number, type_v=number)
+    LlamaCppBackend(model, type_k=number)  # a quantized K cache does without
+    assert [llama.settings["type_k"] for llama in package.Llama.made] == [number] * 2
 
 
 def test_n_ctx_0_is_the_models_own(lib: Library, model: Path) -> None:

@@ -1,5 +1,6 @@
 """Two tokenizers that must mean the same: the GGUF's own, and one that was passed."""
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -13,10 +14,19 @@ class TokenMismatchError(Refused):
 
 
 def load_tokenizer(tokenizer: Any) -> Any:
-    """A tokenizer object as it is; a name or path through transformers' AutoTokenizer."""
-    if not isinstance(tokenizer, str):
-        return tokenizer
-    return package("transformers").AutoTokenizer.from_pretrained(tokenizer)
+    """A tokenizer object as it is; a name or path through transformers' AutoTokenizer.
+
+    Raises ValueError for an object that cannot encode and decode.
+    """
+    if isinstance(tokenizer, str | os.PathLike):
+        return package("transformers").AutoTokenizer.from_pretrained(os.fspath(tokenizer))
+    missing = [name for name in ("encode", "decode") if not hasattr(tokenizer, name)]
+    if missing:
+        raise ValueError(
+            f"tokenizer= is a name, a folder or a tokenizer of Hugging Face's kind; "
+            f"{type(tokenizer).__name__} has no {' and no '.join(missing)}"
+        )
+    return tokenizer
 
 
 def check_prompt(prompt: str, theirs: Sequence[int], ours: Sequence[int]) -> None:

@@ -33,6 +33,7 @@ def checked_groups(groups: Iterable[tuple[str, Iterable[str]]]) -> tuple[Group, 
 def _texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     if isinstance(values, str):
         raise ValueError(f"{what} is one text; pass a list of texts")
+    _refuse_set(values, what)
     texts = tuple(values)
     for at, text in enumerate(texts):
         if not isinstance(text, str):
@@ -40,40 +41,50 @@ def _texts(values: Iterable[str], what: str) -> tuple[str, ...]:
     return texts
 
 
-def paired(
-    token_ids: Iterable[Iterable[int]], others: Sequence[object], what: str
-) -> tuple[Iterable[int], ...]:
-    """The lists of token ids, as many as there are `others`."""
-    lists = tuple(token_ids)
-    if len(lists) != len(others):
-        raise ValueError(f"{len(others)} {what}, but {len(lists)} lists of token ids")
+def checked_lists(
+    token_ids: Iterable[Iterable[int]], count: int, what: str, n_vocab: int
+) -> tuple[tuple[int, ...], ...]:
+    """The lists of token ids, one for each of the `count` prompts or groups (`what`)."""
+    lists = tuple(
+        _checked_ids(ids, n_vocab, f"token_ids[{at}]") for at, ids in enumerate(token_ids)
+    )
+    if len(lists) != count:
+        raise ValueError(f"{count} {what}, but {len(lists)} lists of token ids")
     return lists
 
 
-def checked_ids(ids: Iterable[int], n_vocab: int) -> tuple[int, ...]:
+def _checked_ids(ids: Iterable[int], n_vocab: int, name: str) -> tuple[int, ...]:
     """Token ids, each in the vocabulary. A negative one would count from the end."""
     if isinstance(ids, str | bytes) or not isinstance(ids, Iterable):
-        raise ValueError(f"token ids are expected as a list of whole numbers, not {ids!r}")
-    checked = tuple(_whole(each) for each in ids)
+        raise ValueError(f"{name} is expected as a list of whole numbers, not {ids!r}")
+    _refuse_set(ids, name)
+    checked = tuple(_whole(each, name) for each in ids)
     for token in checked:
         if not 0 <= token < n_vocab:
-            raise ValueError(f"token id {token} is outside the vocabulary of {n_vocab}")
+            raise ValueError(f"{name}: token id {token} is outside the vocabulary of {n_vocab}")
     return checked
 
 
-def _whole(value: SupportsIndex) -> int:
+def _whole(value: SupportsIndex, name: str) -> int:
     try:
+        if isinstance(value, bool):  # True would be token 1
+            raise TypeError
         return index(value)  # numpy's whole numbers too
     except TypeError as error:
-        raise ValueError(f"a token id is a whole number, not {value!r}") from error
+        raise ValueError(f"{name}: a token id is a whole number, not {value!r}") from error
 
 
-def checked_length(tokens: Sequence[int], text: str, n_ctx: int) -> None:
+def _refuse_set(values: object, name: str) -> None:
+    if isinstance(values, set | frozenset):
+        raise ValueError(f"{name} is a set, which has no order for the results; pass a list")
+
+
+def checked_length(tokens: Sequence[int], text: str, n_ctx: int, name: str) -> None:
     """A prompt that has tokens, and fits the context."""
     if not tokens:
-        raise ValueError(f"the prompt {text[:60]!r} has no token in this vocabulary")
+        raise ValueError(f"{name} ({text[:60]!r}) has no token in this vocabulary")
     if len(tokens) > n_ctx:
         raise ValueError(
-            f"a prompt of {len(tokens)} tokens is longer than the context of {n_ctx} (n_ctx): "
+            f"{name} of {len(tokens)} tokens is longer than the context of {n_ctx} (n_ctx): "
             f"it begins {text[:60]!r}"
         )

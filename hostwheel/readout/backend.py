@@ -9,10 +9,9 @@ from typing import Any, Self
 from hostwheel.readout.agreement import check_labels, check_prompt, load_tokenizer
 from hostwheel.readout.arguments import (
     checked_groups,
-    checked_ids,
     checked_length,
+    checked_lists,
     checked_prompts,
-    paired,
 )
 from hostwheel.readout.decoder import Decoder, Row
 from hostwheel.readout.library import library
@@ -33,13 +32,18 @@ class LlamaCppBackend:
     type_k=type_v=0`, twice the memory of F16). On SmolLM2-135M-Instruct with F32 weights the
     largest difference to transformers in float32 over the vocabulary is below 1e-4 so, 0.02 with an
     F16 cache and 0.08 with FlashAttention too; `bench/parity_smollm2.json` has each setting.
+    n_ctx is 4096 (0: the model's own), n_batch 512 and n_gpu_layers 0 where they are not passed.
     `llama_kwargs` are those of `llama_cpp.Llama`; an unknown one is refused.
 
-    `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, it is reset before and after
-    each call, and never closed here. It has one sequence, so suffixes go one after another.
+    `n_batch` is how many tokens go to the engine at once. With quantized weights the figures depend
+    on it, as they do on whether `score_shared` is used; keep one n_batch for one experiment.
 
-    `tokenizer=`, a Hugging Face name or object, then renders and maps labels; each prompt and
-    label is checked against the GGUF's vocabulary (TokenMismatchError).
+    `llm=` borrows a `Llama`: its n_ctx, n_batch and settings hold, and none may be passed. It is
+    reset before and after each call, and never closed here. It has one sequence, so suffixes go one
+    after another.
+
+    `tokenizer=`, a Hugging Face name, folder or object, then renders and maps labels; each prompt
+    and label is checked against the GGUF's vocabulary (TokenMismatchError).
 
     Threads may share a backend: calls wait for one another. Don't use a borrowed `llm` meanwhile.
 
@@ -58,18 +62,19 @@ class LlamaCppBackend:
         llm: Any = None,
         tokenizer: Any = None,
         name: str | None = None,
-        n_ctx: int = 4096,
-        n_batch: int = 512,
-        n_gpu_layers: int = 0,
+        n_ctx: int | None = None,
+        n_batch: int | None = None,
+        n_gpu_layers: int | None = None,
         **llama_kwargs: Any,
     ) -> None:
         if (model_path is None) == (llm is None):
             raise ValueError("pass either model_path or llm=")
-        if llm is not None and llama_kwargs:
-            raise ValueError(f"llm= is already made, without {', '.join(llama_kwargs)}")
-        lib = library()
         sizes = {"n_ctx": n_ctx, "n_batch": n_batch, "n_gpu_layers": n_gpu_layers}
-        model = load_model(lib, model_path, llm, {**sizes, **llama_kwargs})
+        settings = {name: size for name, size in sizes.items() if size is not None} | llama_kwargs
+        if llm is not None and settings:
+            raise ValueError(f"llm= is already made, with its own {', '.join(settings)}")
+        lib = library()
+        model = load_model(lib, model_path, llm, settings)
         try:
             self._take(lib, model, tokenizer)
         except BaseException:
@@ -101,16 +106,20 @@ class LlamaCppBackend:
         Equal prompts are decoded once. Raises ValueError before anything is decoded when the
         lengths differ, a prompt is empty or longer than the context, or an id is no token's.
         """
+        self._refuse_closed()
+        texts = checked_prompts(prompts)
+        ids = checked_lists(token_ids, len(texts), "prompts", self.n_vocab)
         with self._open():
-            texts = checked_prompts(prompts)
-            ids = [self._labels(each) for each in paired(token_ids, texts, "prompts")]
-            return self._alone([self._tokens(text) for text in texts], ids)
+            self._check_labels(ids)
+            return self._alone(self._prompts(texts, "prompt {}"), ids)
 
     def next_token_distributions(self, prompts: Iterable[str]) -> list[Row]:
         """For each prompt the whole log-softmax: (n_vocab,) float64, by token id."""
+        self._refuse_closed()
+        texts = checked_prompts(prompts)
         with self._open():
-            texts = [self._tokens(text) for text in checked_prompts(prompts)]
-            return self._alone(texts, [list(range(self.n_vocab))] * len(texts))
+            every = list(range(self.n_vocab))
+            return self._alone(self._prompts(texts, "prompt {}"), [every] * len(texts))
 
     def score_shared(
         self,
@@ -120,17 +129,25 @@ class LlamaCppBackend:
         """For group g = (prefix, suffixes) the log p of token_ids[g] after each prefix + suffix.
 
         The tokens that all texts of a group begin with are decoded once, the rest of many texts in
-        one batch. From `next_token_logprobs` it differs by rounding: with F32 weights and the
-        default settings by 1e-4 at most (`bench/readout.json`).
+        one batch. From `next_token_logprobs` it differs, because the engine's kernels depend on
+        the shape of the batch. With the default settings the largest difference of log p is 3e-5
+        with F32 weights, 0.03 with F16 and 0.51 with Q8_0 (0.87 with an F16 cache and
+        FlashAttention; SmolLM2-135M-Instruct, `bench/readout.json`); up to 1.2 was seen with a
+        gemma-3-270m in Q4_K_M. So use one path, and one n_batch, throughout an experiment.
 
         `shared_fallbacks` counts the groups whose prefix does not end between two tokens of each
         text: they share what tokens they have in common before. It also counts those that are
         decoded text by text, because a borrowed `llm` cannot go back to a prefix.
         """
+        self._refuse_closed()
+        checked = checked_groups(groups)
+        ids = checked_lists(token_ids, len(checked), "groups", self.n_vocab)
         with self._open():
-            checked = checked_groups(groups)
-            ids = [self._labels(each) for each in paired(token_ids, checked, "groups")]
-            texts = [[self._tokens(head + tail) for tail in tails] for head, tails in checked]
+            self._check_labels(ids)
+            texts = [
+                self._prompts([head + tail for tail in tails], f"prompt {{}} of group {at}")
+                for at, (head, tails) in enumerate(checked)
+            ]
             heads = [self._vocabulary.tokenize(head, add_special=False) for head, _ in checked]
             return list(map(self._group, heads, texts, ids))
 
@@ -158,25 +175,32 @@ class LlamaCppBackend:
         found = {text: row[list(ids)] for text, row in zip(different, rows, strict=True)}
         return [found[text].copy() for text in texts]
 
-    def _tokens(self, text: str) -> Tokens:
+    def _prompts(self, texts: Sequence[str], name: str) -> list[Tokens]:
+        """The tokens of each text; `name` has a place for its number."""
+        return [self._tokens(text, name.format(at)) for at, text in enumerate(texts)]
+
+    def _tokens(self, text: str, name: str) -> Tokens:
         tokens = self._vocabulary.tokenize(text, add_special=False)
         if self._foreign is not None:
             check_prompt(text, self._foreign.encode(text, add_special_tokens=False), tokens)
-        checked_length(tokens, text, self.n_ctx)
+        checked_length(tokens, text, self.n_ctx, name)
         return tokens
 
-    def _labels(self, ids: Iterable[int]) -> tuple[int, ...]:
-        checked = checked_ids(ids, self.n_vocab)
+    def _check_labels(self, lists: Iterable[Sequence[int]]) -> None:
         if self._foreign is not None:
-            check_labels(checked, self._foreign, self._vocabulary)
-        return checked
+            for ids in lists:
+                check_labels(ids, self._foreign, self._vocabulary)
 
     @contextmanager
     def _open(self) -> Iterator[None]:
+        """The lock. A caller's iterables are drained before: threads that wait may feed them."""
         with self._lock:
-            if self._closed:
-                raise RuntimeError("this backend is closed")
+            self._refuse_closed()
             yield
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise RuntimeError("this backend is closed")
 
     def close(self) -> None:
         """Free what was loaded here, after the calls that are under way. Twice is fine."""
@@ -186,6 +210,7 @@ class LlamaCppBackend:
                 self._model.close()
 
     def __enter__(self) -> Self:
+        self._refuse_closed()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -139,8 +139,14 @@ def fill(batch: Any, cells: Sequence[Cell]) -> None:
 
 
 def log_softmax(logits: Row) -> Row:
-    """Natural logarithms of probabilities. Raises RuntimeError where a logit is not a number."""
-    if np.isnan(logits).any():
-        raise RuntimeError("the model gave logits that are not numbers (NaN)")
-    shifted = logits - logits.max()
+    """Natural logarithms of probabilities; a logit of -inf is a token that cannot come.
+
+    Raises RuntimeError where a logit is NaN or +inf, or all are -inf.
+    """
+    largest = logits.max()  # NaN where there is one
+    if not np.isfinite(largest):
+        raise RuntimeError(
+            "the model gave logits without a softmax: one is NaN or +inf, or all are -inf"
+        )
+    shifted = logits - largest
     return np.asarray(shifted - np.log(np.exp(shifted).sum()))

@@ -5,17 +5,14 @@ Both give pointers, and raise RuntimeError instead of a dangling one.
 
 import os
 from collections.abc import Mapping
-from inspect import signature
 from pathlib import Path
 from typing import Any, Protocol
 from weakref import finalize
 
-from hostwheel.readout.library import package
+from hostwheel.readout.gguf_file import load_llama
+from hostwheel.readout.settings import checked_settings
 
 SEQUENCES = 32  # texts decoded side by side, and one more for what they share
-F32 = 0  # GGML_TYPE_F32
-EXACT: Mapping[str, Any] = {"flash_attn": False, "type_k": F32, "type_v": F32}
-UNFIT = ("draft_model", "embedding", "logits_all", "lora_path", "vocab_only")
 
 
 class Model(Protocol):
@@ -61,9 +58,8 @@ class OwnModel:
     """
 
     def __init__(self, lib: Any, path: str, settings: Mapping[str, Any]) -> None:
-        refuse_unfit(settings)
-        wanted = {"n_ubatch": 512, "verbose": False, **EXACT, **settings}
-        self._llama = package("llama_cpp").Llama(path, **{**wanted, "n_ctx": 1})
+        wanted = checked_settings(settings)
+        self._llama = load_llama(path, **{**wanted, "n_ctx": 1})
         params = self._llama.context_params
         params.n_ctx = wanted["n_ctx"] or lib.llama_model_n_ctx_train(self.model())
         params.n_batch = min(params.n_ctx, wanted["n_batch"])
@@ -110,19 +106,6 @@ def _alive(pointer: Any) -> Any:
     return pointer
 
 
-def refuse_unfit(settings: Mapping[str, Any]) -> None:
-    """Refuse what `Llama` would ignore, and what a readout cannot use. Raises ValueError."""
-    known = signature(package("llama_cpp").Llama.__init__).parameters
-    for name, value in settings.items():
-        if name not in known:
-            raise ValueError(f"Llama has no argument {name!r}; it would ignore it")
-        if value and name in UNFIT:
-            raise ValueError(
-                f"{name} does not go with a readout from model_path; if you need it, make the "
-                "Llama yourself and pass it as llm="
-            )
-
-
 def load_model(
     lib: Any, model_path: str | os.PathLike[str] | None, llm: Any, settings: Mapping[str, Any]
 ) -> Model:
@@ -138,8 +121,4 @@ def _load(lib: Any, model_path: str | os.PathLike[str], settings: Mapping[str, A
     path = os.fspath(model_path)
     if not Path(path).is_file():
         raise ValueError(f"there is no model file {path}")
-    if settings["n_ctx"] < 0 or settings["n_batch"] < 1:
-        raise ValueError(
-            "n_ctx is a number of tokens, or 0 for the model's own; n_batch at least 1"
-        )
     return OwnModel(lib, path, settings)

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from hostwheel.errors import BadInput
+from hostwheel.readout.gguf_file import check_magic, not_loaded
 from hostwheel.readout.library import library
 
-MAGIC = b"GGUF"
 FILE_TYPES = ("LLAMA_FTYPE_MOSTLY_", "LLAMA_FTYPE_ALL_")
 
 
@@ -46,25 +46,12 @@ def read_gguf(path: Path) -> Gguf:
     params.vocab_only = True
     model = lib.llama_model_load_from_file(os.fsencode(path), params)
     if not model:
-        raise BadInput(
-            f"{path}: llama.cpp does not load it: it is damaged, or its architecture is too new; "
-            "llama-bench -m FILE says what it misses"
-        )
+        raise BadInput(not_loaded(path))
     try:
         parameters = int(lib.llama_model_n_params(model))
         return Gguf(path=path, parameters=parameters, weights=file_type(lib, model))
     finally:
         lib.llama_model_free(model)
-
-
-def check_magic(path: Path) -> None:
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(MAGIC))
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read: {error.strerror}; a GGUF is expected") from None
-    if start != MAGIC:
-        raise BadInput(f"{path}: not a GGUF: it begins with {start!r}, not {MAGIC!r}")
 
 
 def file_type(lib: Any, model: Any) -> str:

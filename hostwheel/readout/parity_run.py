@@ -10,11 +10,11 @@ from hostwheel.errors import BadInput, Refused
 from hostwheel.readout.agreement import TokenMismatchError
 from hostwheel.readout.backend import LlamaCppBackend
 from hostwheel.readout.decoder import Row
-from hostwheel.readout.model import EXACT
 from hostwheel.readout.parity import Agreement, agreement
 from hostwheel.readout.parity_files import Gguf, Source, find_source, read_gguf
 from hostwheel.readout.parity_reference import Reference, check_memory, check_packages
 from hostwheel.readout.questions import QUESTIONS, Question
+from hostwheel.readout.settings import EXACT
 from hostwheel.readout.tokenizer import GGUFTokenizer
 
 CONTEXT = 2048  # tokens; the longest question has about 720

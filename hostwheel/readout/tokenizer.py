@@ -8,10 +8,12 @@ from operator import index
 from threading import RLock
 from typing import Any, Literal, overload
 
+from hostwheel.readout.gguf_file import load_llama
 from hostwheel.readout.library import library, package
 from hostwheel.readout.vocabulary import Vocabulary
 
 Message = Mapping[str, Any]
+UNKNOWN = ("chat_template", "continue_final_message")  # Hugging Face's; no variables of a template
 LONGEST_LABEL = 48  # characters; no vocabulary that we know has a longer word
 
 
@@ -35,7 +37,7 @@ class GGUFTokenizer:
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> GGUFTokenizer:
         """The tokenizer of a GGUF file whose weights are not read. Raises ValueError."""
-        llama = package("llama_cpp").Llama(os.fspath(path), vocab_only=True, n_ctx=1, verbose=False)
+        llama = load_llama(os.fspath(path), vocab_only=True, n_ctx=1, verbose=False)
         return cls(Vocabulary(library(), lambda: llama.model, RLock()))
 
     def __len__(self) -> int:
@@ -57,9 +59,10 @@ class GGUFTokenizer:
     def decode(self, ids: int | Iterable[int], skip_special_tokens: bool = False) -> str:
         """The text of token ids (or of one)."""
         tokens = tuple(map(index, ids)) if isinstance(ids, Iterable) else (index(ids),)
-        wrong = [token for token in tokens if not 0 <= token < len(self)]
+        size = len(self)
+        wrong = [token for token in tokens if not 0 <= token < size]
         if wrong:
-            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {len(self)}")
+            raise ValueError(f"token id {wrong[0]} is outside the vocabulary of {size}")
         return self._vocabulary.detokenize(tokens, skip_special=skip_special_tokens)
 
     @overload
@@ -93,8 +96,16 @@ class GGUFTokenizer:
         """Render a conversation with the GGUF's own template, as text or as token ids.
 
         `variables` (tools, documents, enable_thinking, …) go to the template. Raises ValueError
-        where the GGUF has no template, and whatever the template raises.
+        where the GGUF has no template, for chat_template and continue_final_message (Hugging
+        Face's), and whatever the template raises.
         """
+        for name in UNKNOWN:
+            if variables.get(name):
+                raise ValueError(
+                    f"apply_chat_template does not know {name}: it renders with the GGUF's own "
+                    "template to the end of the last turn. Pass a Hugging Face tokenizer to the "
+                    "backend (tokenizer=) if you need it"
+                )
         formatter = self._formatter(bool(variables.get("tools")), add_generation_prompt)
         text = str(formatter(messages=list(conversation), **variables).prompt)
         return list(self._vocabulary.tokenize(text, add_special=False)) if tokenize else text

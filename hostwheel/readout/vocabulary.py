@@ -21,14 +21,18 @@ class Vocabulary:
         self._lib = lib
         self._model = model
         self._lock = lock
-        with self._held() as vocab:
-            self.size = int(lib.llama_vocab_n_tokens(vocab))
 
     @contextmanager
     def _held(self) -> Iterator[Any]:
         """The pointer to the vocabulary, which stays good inside the block."""
         with self._lock:
             yield self._lib.llama_model_get_vocab(self._model())
+
+    @property
+    def size(self) -> int:
+        """How many tokens it has."""
+        with self._held() as vocab:
+            return int(self._lib.llama_vocab_n_tokens(vocab))
 
     def tokenize(self, text: str, *, add_special: bool) -> tuple[int, ...]:
         """Token ids of a text in which the names of special tokens stand for these tokens.
