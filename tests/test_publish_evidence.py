@@ -238,7 +238,7 @@ def test_what_no_table_excuses_has_to_have_run(out: Path) -> None:
 def test_smoke_tests_of_an_older_form_are_refused(out: Path) -> None:
     said = read(out / "smoke.json")
     write(out / "smoke.json", {key: said[key] for key in said if key != "suite"})
-    assert "KeyError: 'suite'" in refusal(out)
+    assert "is not a smoke test of this hostwheel; run `hostwheel smoke" in refusal(out)
 
 
 def test_smoke_tests_that_do_not_say_passed_are_refused(out: Path) -> None:
