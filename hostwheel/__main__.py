@@ -206,12 +206,20 @@ def add_parity(commands: Commands) -> None:
     )
     made.add_argument(
         "--at-most",
-        type=float,
+        type=difference,
         metavar="X",
         help="exit 1 where an F32 cache differs by more than X, or in the likeliest token",
     )
     made.add_argument("--json", action="store_true", help="for machines")
     made.set_defaults(run=run_parity)
+
+
+def difference(text: str) -> float:
+    """A bound for a difference; with NaN or below 0 all would be refused, after minutes."""
+    found = float(text)
+    if not found >= 0:
+        raise ValueError
+    return found
 
 
 def add_bump(commands: Commands) -> None:

@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
+from hostwheel.__main__ import parser
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.readout import parity_files, parity_reference, parity_report, parity_run
 from hostwheel.readout.agreement import TokenMismatchError
@@ -230,6 +231,16 @@ def test_at_most_refuses_only_what_is_worse(request_: Request) -> None:
     for bound in (0.0001, math.nan):
         with pytest.raises(Refused, match=r"F32\.gguf.*1\.2e-04"):
             check_agreement(report, bound)
+
+
+@pytest.mark.parametrize("bound", ["nan", "-1", "much"])
+def test_at_most_takes_no_bound_that_nothing_meets(
+    bound: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as caught:
+        parser().parse_args(["parity", "--gguf", "m.gguf", f"--at-most={bound}"])
+    assert caught.value.code == 2
+    assert f"--at-most: invalid difference value: '{bound}'" in capsys.readouterr().err
 
 
 def test_at_most_refuses_another_argmax(request_: Request) -> None:

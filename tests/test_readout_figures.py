@@ -54,4 +54,5 @@ def test_the_docstring_tells_how_far_the_shared_path_is_from_the_plain_one() -> 
     ):
         digits = number.split("e")[0].lstrip("0.").replace(".", "")
         assert f"{found[setting]:.{len(digits)}g}" == f"{float(number):.{len(digits)}g}"
+    assert f"in Q8_0 by up to {found['Q8_0, F32 cache']:.2f}" in one_line(README)
     assert "one n_batch" in one_line(LlamaCppBackend.__doc__)

@@ -10,7 +10,7 @@ F32 = 0  # GGML_TYPE_F32
 EXACT: Mapping[str, Any] = {"flash_attn": False, "type_k": F32, "type_v": F32}
 SIZES: Mapping[str, int] = {"n_ctx": 4096, "n_batch": 512, "n_ubatch": 512, "n_gpu_layers": 0}
 DEFAULTS: Mapping[str, Any] = {"verbose": False, **SIZES, **EXACT}
-# No model has more, by far; from 2**32 on, C would silently take the rest of a division by that.
+# More than any known model has. It is an uint32_t in C, where 2**32 + 512 would become 512.
 LONGEST_CONTEXT = 1 << 24
 UNFIT = ("draft_model", "embedding", "logits_all", "lora_path", "vocab_only")
 FLOATS = {"F32": F32, "F16": 1, "BF16": 30}
