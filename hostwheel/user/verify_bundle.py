@@ -27,6 +27,10 @@ UNSIGNED: tuple[Outcome, str] = (
     f"the bundle has no {EVIDENCE}{NAME}, so who built the wheel is unknown",
 )
 OTHERS = "who made this package: its bytes are those that were bundled"
+LIST = (
+    "nobody signs a bundle: its programs (install.py first), requirements and models are those of "
+    "its own list, and whoever can change a file can change the list"
+)
 
 
 class Files(Protocol):
@@ -87,6 +91,7 @@ def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
         return
     found = tuple(sum_findings(files, names, listed))
     yield from found
+    yield sums.not_checked("signature", LIST)
     ours = our_wheel(files)
     for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
         if any(each.about == name and each.outcome == "refused" for each in found):

@@ -9,6 +9,7 @@ from hostwheel.errors import Refused
 Outcome = Literal["checked", "not checked", "refused"]
 Check = Literal[
     "catalog",  # the bucket's own lists agree with each other and with the evidence
+    "index",  # the pages that pip, uv and people read follow from the catalog
     "sums",  # SHA256SUMS agrees with the files
     "signature",  # it holds, for these bytes and this purpose
     "signer",  # whose key it is
