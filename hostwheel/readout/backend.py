@@ -31,13 +31,8 @@ class LlamaCppBackend:
     Defaults are exact rather than fast: FlashAttention off, KV cache in F32 (`flash_attn=False,
     type_k=type_v=0`, twice the memory of F16). On SmolLM2-135M-Instruct with F32 weights the
     largest difference to transformers in float32 over the vocabulary is below 1e-4 so, 0.02 with an
-<<<<<<< HEAD
-    F16 cache and 0.08 with FlashAttention too. Rounded weights do far more: 0.04 with F16, 1.05
-    with Q8_0, where 13 of 15 likeliest tokens are equal (`bench/parity_smollm2.json`).
-=======
     F16 cache and 0.08 with FlashAttention too. Rounded weights do more: 0.04 with F16, 1.05 with
     Q8_0, where 13 of 15 likeliest tokens are equal (`bench/parity_smollm2.json`).
->>>>>>> 2fae4781901f53982aa2081b968e3ad81707879f
 
     n_ctx is 4096 (0: the model's own), n_batch 512 and n_gpu_layers 0 where they are not passed.
     `llama_kwargs` are those of `llama_cpp.Llama`; an unknown one is refused.
