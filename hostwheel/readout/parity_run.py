@@ -112,7 +112,7 @@ def make_prompts(gguf: Gguf, questions: Sequence[Question], tokenizer: Any) -> t
     with opened(gguf, "F32 cache", tokenizer) as backend:
         own = backend.gguf_tokenizer
         prompts = tuple(made_prompt(question, own, tokenizer) for question in questions)
-        labels = {label for prompt in prompts for label in prompt.labels}
+        labels = sorted({label for prompt in prompts for label in prompt.labels})
         try:
             backend.next_token_logprobs([prompts[0].text], [labels])
         except TokenMismatchError as error:
