@@ -93,7 +93,7 @@ def whole_publish(evidence: Evidence, bucket: Bucket) -> None:
 def measured(out: Path) -> dict[str, object]:
     evidence = read_evidence(out)
     return {
-        "command": f"python bench/publish.py {out}",
+        "command": f"python -m bench.publish {out}",
         "cpu": Cpu().brand,
         "cores": len(os.sched_getaffinity(0)),
         "system": platform.platform(),
