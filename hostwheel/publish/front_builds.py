@@ -9,7 +9,7 @@ from packaging.version import Version
 from hostwheel.artifact.binary import numeric
 from hostwheel.audit.cuda import split
 from hostwheel.publish.catalog import Catalog, Entry, Needs
-from hostwheel.publish.label import CPU, GPU, MANYLINUX
+from hostwheel.publish.label import CPU, GPU, tagged_glibc
 
 DRAFT = "draft"  # a part of the label
 
@@ -107,15 +107,9 @@ def never(entry: Entry) -> tuple[str, ...]:
         found.append(f"withdrawn: {entry.yanked or 'no reason given'}")
     if DRAFT in label(entry).split("."):
         found.append("a draft, which is for tests")
-    if not tagged_glibc(entry):
+    if not tagged_glibc(entry.platform_tag):
         found.append(f"is for {entry.platform_tag}, this host is Linux on x86-64 with glibc")
     return tuple(found)
-
-
-def tagged_glibc(entry: Entry) -> str:
-    """The glibc that the platform tag promises, by which pip decides; "" for another tag."""
-    match = MANYLINUX.fullmatch(entry.platform_tag)
-    return f"{match[1]}.{match[2]}" if match else ""
 
 
 def newest_alike(catalog: Catalog) -> tuple[tuple[Entry, int], ...]:

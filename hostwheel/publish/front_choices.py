@@ -15,10 +15,9 @@ from hostwheel.publish.front_builds import (
     label,
     never,
     newest_alike,
-    tagged_glibc,
     upstream,
 )
-from hostwheel.publish.label import ANY, options_of
+from hostwheel.publish.label import ANY, options_of, tagged_glibc
 from hostwheel.publish.links import project_of
 
 # The features that every CPU of these families has, by the label of a build for them.
@@ -92,7 +91,7 @@ def row(entry: Entry, place: int) -> dict[str, Any]:
         "driver": needs.driver,
         "glibc": needs.glibc,
         "glibcxx": needs.glibcxx,
-        "tagged": tagged_glibc(entry),
+        "tagged": tagged_glibc(entry.platform_tag),
         "never": never(entry),
         "any": ANY in label(entry).split("."),
         "order": place,

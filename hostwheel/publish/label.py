@@ -101,15 +101,20 @@ def tag_problems(plan: Mapping[str, Any], report: Report) -> Iterator[str]:
         return
     host, needs = plan["host"], newest(report, "GLIBC")
     for tag in parse_wheel_filename(report["artifact"])[3]:
-        match = MANYLINUX.fullmatch(tag.platform)
-        if match is None:
+        promised = tagged_glibc(tag.platform)
+        if not promised:
             yield f"has the platform tag {tag.platform}, which promises no glibc"
             continue
-        promised = f"{match[1]}.{match[2]}"
         if numeric(promised) > numeric(host["glibc"]):
             yield f"is tagged for glibc {promised}, host {host['name']} has {host['glibc']}"
         if needs and numeric(needs) > numeric(promised):
             yield f"is tagged for glibc {promised} and needs {needs}"
+
+
+def tagged_glibc(platform_tag: str) -> str:
+    """The glibc that the tag promises, by which pip decides; "" for another tag."""
+    match = MANYLINUX.fullmatch(platform_tag)
+    return f"{match[1]}.{match[2]}" if match else ""
 
 
 def newest(report: Report, prefix: str) -> str | None:

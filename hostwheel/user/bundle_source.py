@@ -1,7 +1,6 @@
 """Which build is bundled: what lies in out/RECIPE, or an entry of a bucket's catalog."""
 
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, Refused
 from hostwheel.facts.host import Host
 from hostwheel.publish.catalog import Catalog, Entry, Needs, object_key
+from hostwheel.publish.catalog_check import WHEEL
 from hostwheel.publish.entries import planned_needs
 from hostwheel.publish.evidence import page_name
 from hostwheel.user.bundle_fetch import Source
@@ -23,7 +23,6 @@ from hostwheel.user.pick import pick
 from hostwheel.user.pick_catalog import CATALOG, bucket
 from hostwheel.user.pick_catalog import fetch as fetch_catalog
 
-WHEEL = re.compile(r"llama_cpp_python-[A-Za-z0-9_.+-]+\.whl")
 PROOF = ("audit.json", "smoke.json")
 
 

@@ -1,6 +1,5 @@
 """What is known of each wheel in a bundle, from its name and its METADATA."""
 
-import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,11 +15,11 @@ from hostwheel.artifact.binary import numeric
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.safely import damaged
 from hostwheel.errors import BadInput
+from hostwheel.publish.label import tagged_glibc
 
 OURS = "llama-cpp-python"
 SERVER = "llama_cpp/lib/llama-server"
 NVIDIA = "nvidia-"
-MANYLINUX = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 NAMED = {"manylinux1_x86_64": "2.5", "manylinux2010_x86_64": "2.12", "manylinux2014_x86_64": "2.17"}
 
 
@@ -71,8 +70,8 @@ def read_wheel(path: Path) -> Wheel:
 def lowest_glibc(platforms: Iterator[str]) -> str | None:
     levels = []
     for platform in platforms:
-        if match := MANYLINUX.fullmatch(platform):
-            levels.append(f"{match[1]}.{match[2]}")
+        if promised := tagged_glibc(platform):
+            levels.append(promised)
         elif platform in NAMED:
             levels.append(NAMED[platform])
     return min(levels, key=numeric, default=None)

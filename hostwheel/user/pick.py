@@ -9,8 +9,8 @@ from packaging.version import Version
 from hostwheel.artifact.binary import numeric
 from hostwheel.facts.host import Host
 from hostwheel.publish.catalog import Catalog, Entry
-from hostwheel.publish.front_builds import label, never, parsed, speed, tagged_glibc, upstream
-from hostwheel.publish.label import ANY
+from hostwheel.publish.front_builds import label, never, parsed, speed, upstream
+from hostwheel.publish.label import ANY, tagged_glibc
 from hostwheel.user.findings import glibc, of_needs
 
 # Larger is faster: GPU code or none, its architecture, CUDA's release, compiled-in CPU features;
@@ -61,7 +61,7 @@ def against(entry: Entry, host: Host, python: str | None) -> Iterator[str]:
 
 def against_tag(entry: Entry, host: Host) -> Iterator[str]:
     """pip looks at the tag alone, which may ask for more than the files do."""
-    tagged = tagged_glibc(entry)
+    tagged = tagged_glibc(entry.platform_tag)
     if tagged and numeric(tagged) > numeric(entry.needs.glibc):
         finding = glibc(host, tagged)
         if finding.standing == "stops" and glibc(host, entry.needs.glibc).standing == "well":
