@@ -25,8 +25,9 @@ from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence, read_evidence
-from hostwheel.publish.generations import generation_page, settle
+from hostwheel.publish.generations import generation_page
 from hostwheel.publish.publish import publish
+from hostwheel.publish.settle import settle
 from hostwheel.publish.store import new_bucket
 from tests.stores import Counting
 
