@@ -32,7 +32,7 @@ from hostwheel.trust.ssh import read_key
 
 HASH = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 DEFAULT = "dist/bucket"
-URL = "a folder, or file://, s3://BUCKET/PREFIX, gs://… or az://… (gs and az are not tested)"
+URL = "a folder, or file://, s3://BUCKET/PREFIX, az://… or gs://… (gs is not tested)"
 
 
 def add_publish_arguments(made: argparse.ArgumentParser) -> None:
