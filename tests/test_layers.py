@@ -21,11 +21,11 @@ MAY_IMPORT = {
     "smoke": {"errors", "run", "facts", "plan", "artifact"},
     "trust": {"errors", "run", "facts", "plan", "artifact"},
     "publish": {"errors", "web", "run", "facts", "plan", "artifact", "audit", "trust"},
-    "user": {"errors", "web", "run", "facts", "plan", "artifact", "audit", "trust", "publish"},
-    "__main__": {
-        *("errors", "run", "facts", "plan", "artifact", "audit", "build", "container", "bump"),
-        *("readout", "smoke", "trust", "publish", "user"),
+    "user": {
+        *("errors", "web", "run", "facts", "plan", "artifact", "audit", "readout"),
+        *("trust", "publish"),
     },
+    "__main__": {"errors", "run"},
     "__init__": set[str](),
 }
 

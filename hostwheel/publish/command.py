@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -252,33 +252,3 @@ def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]
 
 def told_remedy(fault: Fault, repaired: bool) -> str:
     return f"; {fault.remedy}" if fault.remedy and (repaired or fault.kind == "orphan") else ""
-
-
-COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
-    "publish": (
-        "put a proved build into a bucket that pip and uv read as an index",
-        "hostwheel publish out/a10g --to s3://wheels/llama --dry-run",
-        add_publish_arguments,
-    ),
-    "yank": (
-        "mark a published file as not to be chosen; who has locked it still gets it",
-        "hostwheel yank s3://wheels/llama FILENAME --reason 'wrong rope scaling'",
-        add_yank_arguments,
-    ),
-    "unyank": (
-        "take a yank back",
-        "hostwheel unyank s3://wheels/llama FILENAME",
-        add_unyank_arguments,
-    ),
-    "prune": (
-        "remove old generations of the catalog, and objects that nothing refers to",
-        "hostwheel prune s3://wheels/llama --keep 10 --dry-run",
-        add_prune_arguments,
-    ),
-    "fsck": (
-        "look at everything in a bucket: hashes, links, pages, and what belongs to nothing",
-        "hostwheel fsck s3://wheels/llama",
-        add_fsck_arguments,
-    ),
-}
-"""Name → what it does, an example, what adds its arguments."""
