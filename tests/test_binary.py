@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.artifact.binary import highest, is_elf, read_binary
+from hostwheel.artifact.binary import highest, read_binary
+from hostwheel.artifact.magic import is_elf
 from hostwheel.errors import BadInput
 
 SOURCE = """

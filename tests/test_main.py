@@ -14,6 +14,12 @@ import pytest
 from hostwheel.__main__ import COMMANDS
 
 CHECKOUT = Path(__file__).parents[1]
+CALLS = (
+    ("--version",),
+    ("--help",),
+    ("plan", "cpu-avx2"),
+    *((name, "--help") for name in ("smoke", "parity", "publish", "capture", "pick", "verify")),
+)
 # The commands that know --recipes, with what they need to look there.
 READERS: Mapping[str, tuple[str, ...]] = {
     "recipes": (),
@@ -53,7 +59,7 @@ def test_help_lists_every_command() -> None:
         assert re.search(rf"^    {name}\s+{re.escape(what[:40])}", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("argv", [("--version",), ("--help",), ("plan", "cpu-avx2")])
+@pytest.mark.parametrize("argv", CALLS)
 def test_only_what_is_called_is_imported(argv: tuple[str, ...]) -> None:
     """lief alone takes 0.4 s."""
     code = f"""
@@ -68,8 +74,9 @@ print(*{{name.partition(".")[0] for name in sys.modules}}, file=sys.stderr)
     done = subprocess.run((sys.executable, "-c", code), capture_output=True, text=True, check=True)
     imported = set(done.stderr.split())
     assert "hostwheel" in imported
-    assert not imported & {"lief", "boto3", "botocore", "obstore", "iced_x86", "zstandard", "numpy"}
-    assert ("rich" in imported) is (argv[0] == "plan")
+    assert not imported & {"lief", "boto3", "botocore", "iced_x86", "zstandard", "numpy", "torch"}
+    assert ("rich" in imported) is (argv[0] not in ("--version", "--help", "capture"))
+    assert ("obstore" in imported) is (argv[0] in ("publish", "verify"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -8,9 +8,10 @@ from pathlib import Path
 import lief
 from lief import ELF
 
+from hostwheel.artifact.magic import is_elf
 from hostwheel.errors import BadInput
+from hostwheel.facts.versions import numeric as numeric
 
-MAGIC = b"\x7fELF"
 VERSION = re.compile(r"(?P<prefix>.+)_(?P<number>\d+(?:\.\d+)*)")
 
 # A version node without a number that only glibc 2.36 and later define.
@@ -37,14 +38,6 @@ class Binary:
     has_symtab: bool
     imports: tuple[str, ...]
     has_ifunc: bool
-
-
-def is_elf(path: Path) -> bool:
-    """Whether `path` is a regular file that begins like an ELF file."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == MAGIC
 
 
 def read_binary(path: Path) -> Binary:
@@ -144,10 +137,6 @@ def highest(names: Iterable[str]) -> dict[str, str]:
             prefix, number = match["prefix"], match["number"]
             found[prefix] = max(found.get(prefix, "0"), number, key=numeric)
     return found
-
-
-def numeric(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def imports(elf: ELF.Binary) -> Iterator[str]:

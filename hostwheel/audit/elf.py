@@ -7,7 +7,6 @@ from itertools import chain
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.artifact.facts import Artifact, Contents, File
 from hostwheel.audit.loader import (
     Users,
@@ -22,6 +21,7 @@ from hostwheel.audit.loader import (
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.target import Target
 from hostwheel.facts.policy import DRIVER, EVERYWHERE, MANYLINUX, OFTEN, nvidia_library
+from hostwheel.facts.versions import numeric
 
 MANYLINUX_TAG = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 OLD_MANYLINUX = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from hostwheel.artifact.facts import Artifact, Code, File, Spot
-from hostwheel.artifact.uses import beyond
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.ruling import Ruling, base, question, ruling
 from hostwheel.audit.target import Target, backends
 from hostwheel.facts import isa
+from hostwheel.facts.isa import beyond
 
 
 def needs_only_what_the_host_has(artifact: Artifact, target: Target) -> Iterator[Finding]:

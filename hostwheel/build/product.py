@@ -10,17 +10,19 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
+from hostwheel.artifact.binary import Binary, read_binary
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.fatbin import read_fatbin
+from hostwheel.artifact.magic import is_elf
 from hostwheel.artifact.native import read_code
-from hostwheel.artifact.uses import beyond
 from hostwheel.build.project import SBOM, cuda_libraries
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.dispatched import is_dispatched
 from hostwheel.facts.inside import BUILD_INFO
+from hostwheel.facts.isa import beyond
 from hostwheel.facts.policy import EVERYWHERE
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.plan import Plan
 
 
