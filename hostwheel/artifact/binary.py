@@ -23,36 +23,31 @@ lief.logging.disable()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binary:
-    """What the headers and symbol tables of one ELF file say.
+    """What the headers and symbol tables of one ELF file say. `Native` has more, for which the
+    whole file has to be read.
 
     `runpath` has DT_RUNPATH's and DT_RPATH's directories. `versions` has the highest
     version asked for, by prefix (GLIBC, GLIBCXX, …). `imports` are undefined functions.
     """
 
-    name: str
     needed: tuple[str, ...]
     soname: str | None
     runpath: tuple[str, ...]
     build_id: str | None
     versions: Mapping[str, str]
-    has_symtab: bool
     imports: tuple[str, ...]
-    has_ifunc: bool
 
 
 def read_binary(path: Path) -> Binary:
     """Read the facts of an ELF file; BadInput when it is none, truncated or damaged."""
     elf = open_elf(path)
     return Binary(
-        name=path.name,
         needed=tuple(needed(elf)),
         soname=soname(elf),
         runpath=(*runpath(elf), *rpath(elf)),
         build_id=build_id(elf),
         versions=highest(asked_versions(elf)),
-        has_symtab=elf.has(ELF.Section.TYPE.SYMTAB),
         imports=tuple(sorted(set(imports(elf)))),
-        has_ifunc=has_ifunc(elf),
     )
 
 

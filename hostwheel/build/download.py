@@ -13,8 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
 from hostwheel import web
+from hostwheel.artifact import contents
 from hostwheel.build.folders import writing
 from hostwheel.errors import BadInput
+from hostwheel.plan.files import reading
 
 LIMIT_BYTES = 1 << 30
 HINT = (
@@ -81,12 +83,9 @@ def checked(cached: Path, sha256: str) -> Path:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of an archive, in hexadecimal."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"cannot read the archive {path}: {error.strerror}") from None
+    """The sha256 of the user's archive, or of a cached one."""
+    with reading(path):
+        return contents.sha256(path)
 
 
 def mismatch(what: str, where: str, got: str, expected: str, advice: str) -> BadInput:

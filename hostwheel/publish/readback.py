@@ -15,6 +15,7 @@ from zipfile import ZipFile
 from hostwheel import web
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
+from hostwheel.plan.files import reading
 from hostwheel.publish.catalog import Entry
 from hostwheel.publish.links import project_of
 from hostwheel.publish.page import JSON
@@ -48,7 +49,9 @@ def read_back(url: str, entry: Entry, local: Path, *, patience_s: float = PATIEN
     that does not list it yet is asked for again until `patience_s` are over. Refused with what
     differed; MachineLacks without uv or network.
     """
-    if read_hash(local) != entry.sha256:
+    with reading(local):
+        found = sha256(local)
+    if found != entry.sha256:
         raise BadInput(f"{local} is not the {entry.filename} that was published")
     root = url.rstrip("/") + "/"
     check_object(root + quote(entry.key), entry.sha256)
@@ -188,10 +191,3 @@ def differences(site: Path, local: Path) -> Iterator[str]:
                 yield f"{info.filename} is missing"
             elif installed.read_bytes() != wheel.read(info):
                 yield f"{info.filename} has other bytes than {local}"
-
-
-def read_hash(path: Path) -> str:
-    try:
-        return sha256(path)
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from None
