@@ -11,13 +11,7 @@ from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.publish.bucket import PROBE, Bucket, check_create_only
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst
-from tests.stores import (
-    Memory,
-    Overwriting,
-    aws_environment,
-    folder,
-    page,
-)
+from tests.stores import Memory, Overwriting, aws_environment, folder, page
 
 AWKWARD = ("a+b.whl", "objects/a b", "objects/ü/%2B", "deep/er/than/that.json")
 

@@ -13,11 +13,7 @@ from hostwheel.publish import store
 from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.page import HTML, INDEX_CACHE
 from hostwheel.publish.store import open_bucket
-from tests.stores import (
-    aws_environment,
-    free_port,
-    page,
-)
+from tests.stores import aws_environment, free_port, page
 
 
 def test_s3_keeps_types_cache_headers_and_slashes(

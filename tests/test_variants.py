@@ -19,15 +19,7 @@ from hostwheel.publish.catalog import Catalog, Needs
 from hostwheel.publish.index import render
 from hostwheel.publish.properties import LEVELS, properties_of
 from hostwheel.publish.variants import SHARED, prove_copy, variant_of
-from tests.buckets import (
-    AVX2,
-    AVX512,
-    TAG,
-    metadata_of,
-    needs,
-    tiny_wheel,
-    with_variant,
-)
+from tests.buckets import AVX2, AVX512, TAG, metadata_of, needs, tiny_wheel, with_variant
 from tests.plans import ROOT, plan_for
 
 A10G = "0.3.36+cu130.sm86.avx2"
