@@ -18,8 +18,8 @@ from smoke import engine
 from smoke.apart import TWO_RIGHT_WAYS, apart
 from smoke.conftest import on_model
 from smoke.installed import Installed
-from smoke.planted import planted_copy
 from smoke.serving import Server, serve
+from smoke.spoiled import planted_copy
 
 TOKENS = [1, 450, 7483, 310, 3444, 338, 278, 14744, 310, 7379, 322, 278, 4234]
 KINDS = ("F16", "Q4_0", "Q8_0", "Q4_K", "Q6_K")

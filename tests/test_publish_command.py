@@ -44,6 +44,10 @@ def files(path: Path) -> set[str]:
     return {str(each.relative_to(path)) for each in path.rglob("*") if each.is_file()}
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in files(folder)}
+
+
 def test_publish_says_what_it_did(
     out: Path, where: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -232,6 +236,42 @@ def test_fsck_names_what_it_cannot_mend(
     assert f"removed objects/{wheel.parent.parent.name}" in lines
     assert said(capsys, "publish", out, "--to", where)[0] == 0
     assert said(capsys, "fsck", where)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("spoilt", "how", "mends"),
+    [
+        ("simple/index.html", "changed", True),
+        ("simple/index.html", "gone", True),
+        ("catalog/00000003.json", "gone", True),
+        (f"objects/*/*/{PLAN.wheel}.metadata", "gone", True),
+        ("objects/*/*/*+variants-*.whl", "gone", True),
+        (f"objects/*/*/{PLAN.wheel}", "changed", True),
+        ("other/simple/index.html", "new", True),
+        (f"objects/*/*/{PLAN.wheel}", "gone", False),
+        ("objects/*/*/audit.json", "gone", False),
+        ("catalog/00000002.json", "gone", False),
+        ("catalog/00000001.json", "changed", False),
+        ("objects/ab/cdef/left.whl", "new", False),
+        ("notes.txt", "new", False),
+    ],
+)
+def test_fsck_names_repair_only_where_it_does_something(
+    spoilt: str, how: str, mends: bool, out: Path, where: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["publish", str(out), "--to", str(where)])
+    main(["yank", str(where), PLAN.wheel, "--reason", "x"])
+    main(["unyank", str(where), PLAN.wheel])
+    file = where / spoilt if how == "new" else next(where.glob(spoilt))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink() if how == "gone" else file.write_text("mine")
+    before = contents(where)
+    code, text, _ = said(capsys, "fsck", where)
+    assert code == 1
+    assert ("--repair" in text) is mends
+    assert mends or re.search(r"; (publish|put it back|delete|`hostwheel prune) ?", text)
+    said(capsys, "fsck", where, "--repair")
+    assert (contents(where) != before) is mends
 
 
 def test_prune(out: Path, where: Path, capsys: pytest.CaptureFixture[str]) -> None:
