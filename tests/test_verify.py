@@ -394,7 +394,9 @@ def test_an_unknown_and_a_revoked_signer(
     [
         (("--revoked", public), "goes with --allowed-signers"),
         (("--allowed-signers", Path("nowhere")), "nowhere"),
-        (("--key", Path("nowhere")), "no such file"),
+        (("--allowed-signers", Path(__file__)), "names no signer"),
+        (("--allowed-signers", public), "names no signer"),
+        (("--key", Path("nowhere")), "no such file; the publisher gives it"),
         (("--key", Path(__file__)), "no SSH key"),
     ],
 )
@@ -408,6 +410,24 @@ def test_options_that_cannot_be_meant(
     path = value() if callable(value) else value
     assert main(["verify", str(bucket.folder), option, str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_for_revoked_keys_that_has_none_is_not_a_revoked_key(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ssh-keygen answers as if the key were in it."""
+    known = str(allowed(tmp_path / "known"))
+    argv = ["verify", str(bucket.folder), "--allowed-signers", known, "--revoked", __file__]
+    assert main(argv) == 2
+    assert "line 1 is no public key" in capsys.readouterr().err
+
+
+def test_a_line_of_the_signers_that_ssh_keygen_cannot_read(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signers = allowed(tmp_path / "signers", options='valid-before="yesterday"')
+    assert main(["verify", str(bucket.folder), "--allowed-signers", str(signers)]) == 2
+    assert f"{signers}:1: bad options" in capsys.readouterr().err
 
 
 def test_without_ssh_keygen_it_says_how_to_get_it(

@@ -9,17 +9,19 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from hostwheel.artifact.contents import open_artifact, walk
 from hostwheel.artifact.safely import damaged
 from hostwheel.errors import BadInput, Refused
-from hostwheel.trust.ssh import Signers
+from hostwheel.trust.ssh import BUNDLE_NAMESPACE, Seal, Signers
 from hostwheel.trust.statement import NAME
-from hostwheel.trust.sums import SUMS, read_sums
+from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.carried.sums import SAID
 from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome
+from hostwheel.user.verify_programs import program_findings
+from hostwheel.user.verify_signed import signature_findings
 
 EVIDENCE = "evidence/"  # of our wheel, statement.json among it
 UNSIGNED: tuple[Outcome, str] = (
@@ -28,8 +30,11 @@ UNSIGNED: tuple[Outcome, str] = (
 )
 OTHERS = "who made this package: its bytes are those that were bundled"
 LIST = (
-    "nobody signs a bundle: its programs (install.py first), requirements and models are those of "
-    "its own list, and whoever can change a file can change the list"
+    "nobody signed this bundle (`hostwheel bundle --key` does): its requirements, models and other "
+    "packages are those of its own list, and whoever can change a file can change the list"
+)
+NOBODY = (
+    f"{SIGNATURE} is not there, so nobody vouches for the bundle (`hostwheel bundle --key` does)"
 )
 
 
@@ -91,8 +96,12 @@ def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
         return
     found = tuple(sum_findings(files, names, listed))
     yield from found
-    yield sums.not_checked("signature", LIST)
-    ours = our_wheel(files)
+    signed = tuple(list_findings(files, names, signers))
+    yield from signed
+    said = read_said(files)
+    if not any(each.check == "signer" and each.outcome == "checked" for each in signed):
+        yield from program_findings(listed, str(said.get("tool")))
+    ours = f"wheels/{said['wheel']}"
     for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
         if any(each.about == name and each.outcome == "refused" for each in found):
             continue  # it has other bytes, and that was said
@@ -108,10 +117,25 @@ def listed_files(files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
         return read_sums(file.read())
 
 
+def list_findings(
+    files: Files, names: tuple[str, ...], signers: Signers | None
+) -> Iterator[Finding]:
+    """Who vouches for SHA256SUMS. Where signers are named, an unsigned bundle is refused."""
+    about = About(name=SUMS)
+    if SIGNATURE in names:
+        with files.open(SUMS) as text, files.open(SIGNATURE) as signature:
+            seal = Seal(data=text.read(), signature=signature.read(), namespace=BUNDLE_NAMESPACE)
+        yield from signature_findings(about, seal, signers)
+    elif signers:
+        yield about.refused("signature", NOBODY)
+    else:
+        yield about.not_checked("signature", LIST)
+
+
 def sum_findings(
     files: Files, names: tuple[str, ...], listed: Mapping[str, str]
 ) -> Iterator[Finding]:
-    for name in sorted({*names, *listed} - {SUMS}):
+    for name in sorted({*names, *listed} - {SUMS, SIGNATURE}):
         about = About(name=name)
         if name not in listed:
             yield about.refused("sums", f"is in the bundle and not in {SUMS}")
@@ -131,11 +155,12 @@ def digest(files: Files, name: str) -> str:
     return seen.hexdigest()
 
 
-def our_wheel(files: Files) -> str:
-    """The name of the wheel that hostwheel built. BadInput where bundle.json names none."""
+def read_said(files: Files) -> Mapping[str, Any]:
+    """bundle.json. BadInput where it does not name the wheel that hostwheel built."""
     try:
         with files.open(SAID) as file:
-            return f"wheels/{json.load(file)['wheel']}"
+            said: Mapping[str, Any] = json.load(file)
+        return {**said, "wheel": str(said["wheel"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{SAID} names no wheel ({error}): make the bundle anew") from None
 
