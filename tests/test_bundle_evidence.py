@@ -74,6 +74,7 @@ def altered_with_its_sum(bundle: Path) -> None:
 def statement_gone(bundle: Path) -> None:
     (bundle / "evidence" / NAME).unlink()
     relist(bundle)
+    (bundle / SIGNATURE).unlink()
 
 
 def relist(bundle: Path) -> None:

@@ -224,11 +224,11 @@ def edit_wheels(bucket: Published, **changes: object) -> None:
     (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
 
 
-def edit_variants(bucket: Published, **changes: object) -> None:
+def edit(bucket: Published, kind: str, **changes: object) -> None:
     """All that follows from the catalog is brought in line."""
     catalog = bucket.catalog
     for entry in catalog["entries"]:
-        if entry["kind"] == "variant":
+        if entry["kind"] == kind:
             entry.update(changes)
     changed = read_catalog(json.dumps(catalog), "test")
     pages = {page.key: page.body for page in render(changed)}
@@ -240,11 +240,19 @@ def edit_variants(bucket: Published, **changes: object) -> None:
 
 
 def for_less(bucket: Published) -> None:
-    edit_variants(bucket, properties=["x86_64 :: level :: v2"])
+    edit(bucket, "variant", properties=["x86_64 :: level :: v2"])
 
 
 def under_another_label(bucket: Published) -> None:
-    edit_variants(bucket, variant="null")
+    edit(bucket, "variant", variant="null")
+
+
+def smaller(bucket: Published) -> None:
+    edit(bucket, "archive", size=1)
+
+
+def newer(bucket: Published) -> None:
+    edit(bucket, "archive", version="99+cpu.avx2")
 
 
 def variants_json_altered(bucket: Published) -> None:
@@ -371,6 +379,8 @@ TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     for_older_glibc: ("catalog", "says manylinux_2_5_x86_64, which is not in its name"),
     metadata_beside: ("catalog", r"\.metadata is not its METADATA"),
     of_another_host: ("catalog", "other needs, recipe or host"),
+    smaller: ("catalog", r"bytes, the catalog says 1$"),
+    newer: ("catalog", "are of other name or version than the catalog"),
     for_less: ("catalog", "label or properties do not follow"),
     under_another_label: ("catalog", "label or properties do not follow"),
     variants_json_altered: ("index", r"-variants\.json is not what the catalog gives"),

@@ -127,7 +127,8 @@ def other_altered(bundle: Path) -> None:
 
 def statement_gone(bundle: Path) -> None:
     (bundle / "evidence" / NAME).unlink()
-    relist(bundle)
+    (bundle / SIGNATURE).unlink()
+    list_unsigned(bundle)
 
 
 def evidence_altered(bundle: Path) -> None:
@@ -277,7 +278,7 @@ def test_programs_of_another_hostwheel_are_not_compared(
     list_unsigned(unsigned)
     assert main(["verify", str(unsigned)]) == 0
     out = capsys.readouterr().out.partition("not checked:")[2]
-    assert "programs: bundle.json: made with hostwheel 99, this is " in out
+    assert "programs: bundle.json: made with hostwheel 99: that version can compare" in out
 
 
 def test_an_unsigned_bundle_says_what_is_not_known(
@@ -308,6 +309,39 @@ def test_a_bundle_without_statement_is_told(
     assert main(["verify", str(bundle)]) == 0
     out = capsys.readouterr().out.partition("not checked:")[2]
     assert "so who built the wheel is unknown" in out
+
+
+def test_a_signer_vouches_for_a_wheel_without_statement(
+    bundle: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Bundled from out/, which has none; it cannot be taken out of what is signed."""
+    (bundle / "evidence" / NAME).unlink()
+    relist(bundle)
+    assert main(["verify", str(bundle), "--key", str(public())]) == 0
+    out = capsys.readouterr().out.partition("not checked:")[2]
+    assert "so who built the wheel is unknown" in out
+
+
+@pytest.mark.parametrize("name", ["wheels/../install.py", "../x", "./x", "models//x"])
+def test_a_name_in_a_zip_that_leads_elsewhere(
+    name: str, unsigned: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Programs that unpack differ in what they make of it."""
+    place = packed(unsigned)
+    with zipfile.ZipFile(place, "a") as archive:
+        archive.writestr(name, "")
+    assert main(["verify", str(place)]) == 1
+    assert f"'{name}' is in the bundle, a name that leads elsewhere" in capsys.readouterr().out
+
+
+def test_a_link_in_a_zip(unsigned: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = packed(unsigned)
+    link = zipfile.ZipInfo("models/more")
+    link.external_attr = 0o120777 << 16
+    with zipfile.ZipFile(place, "a") as archive:
+        archive.writestr(link, "../hostwheel")
+    assert main(["verify", str(place)]) == 1
+    assert "models/more is a link" in capsys.readouterr().out
 
 
 def test_a_wheel_with_an_archive_inside_is_told(

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import normpath
+from stat import S_ISLNK
 from tempfile import TemporaryDirectory
 from typing import IO, Any, Protocol
 
@@ -62,7 +64,11 @@ class Zip:
     archive: zipfile.ZipFile
 
     def names(self) -> tuple[str, ...]:
-        return tuple(each.filename for each in self.archive.infolist() if not each.is_dir())
+        """Refused for a link: what it leads to is not in the archive."""
+        members = [each for each in self.archive.infolist() if not each.is_dir()]
+        if link := next((each for each in members if S_ISLNK(each.external_attr >> 16)), None):
+            raise Refused(f"{link.filename} is a link, and bundles have none")
+        return tuple(each.filename for each in members)
 
     def open(self, name: str) -> IO[bytes]:
         return self.archive.open(name)
@@ -88,8 +94,8 @@ def bundle_findings(path: Path, signers: Signers | None) -> Iterator[Finding]:
 
 def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
     sums = About(name=SUMS)
-    names = files.names()
     try:
+        names = files.names()
         listed = listed_files(files, names)
     except Refused as error:
         yield sums.refused("sums", str(error))
@@ -99,8 +105,11 @@ def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
     signed = tuple(list_findings(files, names, signers))
     yield from signed
     said = read_said(files)
-    if not any(each.check == "signer" and each.outcome == "checked" for each in signed):
+    vouched = any(each.check == "signer" and each.outcome == "checked" for each in signed)
+    if not vouched:
         yield from program_findings(listed, str(said.get("tool")))
+    if vouched and f"{EVIDENCE}{NAME}" not in names:
+        signers = None  # theirs is the whole bundle, and it says nothing of who built the wheel
     ours = f"wheels/{said['wheel']}"
     for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
         if any(each.about == name and each.outcome == "refused" for each in found):
@@ -113,6 +122,8 @@ def listed_files(files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
         raise Refused("is not in the bundle, so nothing says what was bundled")
     if doubles := [name for name, count in Counter(names).items() if count > 1]:
         raise Refused(f"{doubles[0]} is in the bundle twice")
+    if odd := next((each for each in names if normpath(f"/{each}") != f"/{each}"), None):
+        raise Refused(f"{odd!r} is in the bundle, a name that leads elsewhere")
     with files.open(SUMS) as file:
         return read_sums(file.read())
 

@@ -41,6 +41,8 @@ def entry_findings(
         yield about.refused("catalog", f"{entry.key} is {actual}, not sha256 {entry.sha256}")
         return
     yield about.checked("catalog", "has the sha256 of the catalog")
+    if len(body) != entry.size:
+        yield about.refused("catalog", f"has {len(body)} bytes, the catalog says {entry.size}")
     yield from about.held(
         "catalog", "needs what its evidence says", lambda: check_needs(entry, kept)
     )
@@ -98,11 +100,17 @@ def check_needs(entry: Entry, read: Read) -> None:
         needs = needs_of(plan, report)
         planned = (plan["recipe"], plan["host"]["title"], needs)
         agreed = (entry.recipe, entry.title, entry.needs) == planned
+        own = (built, plan["version"], plan["platform_tag"])
+        named = entry.kind == "variant" or own == (
+            entry.filename,
+            entry.version,
+            entry.platform_tag,
+        )
         chosen = (entry.variant, entry.properties) == variant_of(entry, plan["label"], needs)
     except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as error:
         raise Refused(f"evidence of an unknown form: {type(error).__name__}: {error}") from None
-    if not (same and agreed):
-        what = "needs, recipe or host" if same else "bytes"
+    if not (same and agreed and named):
+        what = ("name or version" if agreed else "needs, recipe or host") if same else "bytes"
         raise Refused(f"build.json and audit.json are of other {what} than the catalog says")
     if not chosen:
         raise Refused("the catalog's variant label or properties do not follow from what it needs")

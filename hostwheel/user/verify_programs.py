@@ -18,7 +18,9 @@ def program_findings(listed: Mapping[str, str], tool: str) -> Iterator[Finding]:
     are refused too: Python looks for modules beside install.py first.
     """
     if tool != TOOL:
-        told = f"made with {tool}, this is {TOOL}: its install.py and hostwheel/ are not compared"
+        told = (
+            f"made with {tool}: that version can compare install.py and hostwheel/, {TOOL} cannot"
+        )
         yield About(name=SAID).not_checked("programs", told)
         return
     own = {name: sha256(path) for name, path in programs().items()}
