@@ -33,10 +33,14 @@ def tests_container(session: nox.Session) -> None:
 def lint(session: nox.Session) -> None:
     """Style and format, and the workflows, without network."""
     install(session, "lint")
-    session.run("ruff", "check")
-    session.run("ruff", "format", "--check")
-    session.run("actionlint", *map(str, sorted(Path(".github/workflows").glob("*.yml"))))
-    session.run("zizmor", "--offline", "--quiet", ".github")
+    workflows = map(str, sorted(Path(".github/workflows").glob("*.yml")))
+    run_all(
+        session,
+        ("ruff", "check"),
+        ("ruff", "format", "--check"),
+        ("actionlint", *workflows),
+        ("zizmor", "--offline", "--quiet", "--persona", "auditor", ".github"),
+    )
 
 
 @nox.session
@@ -57,6 +61,18 @@ def typecheck(session: nox.Session) -> None:
 def install(session: nox.Session, group: str) -> None:
     groups = nox.project.dependency_groups(nox.project.load_toml("pyproject.toml"), group)
     session.install("-e.", *groups)
+
+
+def run_all(session: nox.Session, *commands: tuple[str, ...]) -> None:
+    """Each of them, whatever the others find, so that a person sees all findings at once."""
+    failed = set()
+    for command in commands:
+        try:
+            session.run(*command)
+        except nox.command.CommandFailed:
+            failed.add(command[0])
+    if failed:
+        session.error(f"{', '.join(sorted(failed))}: see above")
 
 
 def build_session(recipe: str) -> None:
