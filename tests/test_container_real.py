@@ -3,11 +3,14 @@
 import dataclasses
 import io
 import os
+import signal
 import subprocess
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -32,6 +35,7 @@ from hostwheel.errors import MachineLacks, Refused
 from hostwheel.plan.defines import ROOT as BUILD_ROOT
 from hostwheel.plan.defines import tree
 from hostwheel.plan.plan import Plan
+from smoke.serving import until
 from tests import containers
 from tests.plans import ROOT, plan_for
 
@@ -77,6 +81,11 @@ add_library(gpu SHARED gpu.cu)
 set_target_properties(gpu PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
 target_link_libraries(gpu PRIVATE CUDA::cudart CUDA::cublas)
 install(TARGETS gpu LIBRARY DESTINATION tiny)
+"""
+HANGS = "execute_process(COMMAND sleep 600)"
+BIG = """
+file(WRITE "${CMAKE_BINARY_DIR}/big.cpp" "char big[32 << 20] = {1};")
+add_library(big SHARED "${CMAKE_BINARY_DIR}/big.cpp")
 """
 GOMP = 'target_link_libraries(tiny PRIVATE "-Wl,--no-as-needed" gomp)'
 SECRET = "hunter2-of-the-index"
@@ -278,6 +287,46 @@ def test_a_container_left_behind_is_removed(
     assert left(engine)
     remove_leftovers(engine)
     assert not left(engine)
+
+
+@contextmanager
+def stopped_when_it_runs(engine: ContainerEngine) -> Iterator[None]:
+    """As Ctrl-C does, once a container of ours is there."""
+
+    def stop() -> None:
+        until(lambda: bool(left(engine)))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    with ThreadPoolExecutor(1) as other:
+        stopping = other.submit(stop)
+        yield
+        stopping.result()
+
+
+def test_a_build_that_is_stopped_leaves_no_container(
+    builder: ContainerBuilder, engine: ContainerEngine, tmp_path: Path
+) -> None:
+    plan = builder.planned(plan_for("cpu-avx2"))
+    write_project(builder, plan, extra=HANGS)
+    with stopped_when_it_runs(engine), pytest.raises(KeyboardInterrupt):
+        builder.configure(plan, project_folder(plan), tmp_path / "build.log")
+    assert not left(engine)
+
+
+@pytest.fixture
+def small_disk(builder: ContainerBuilder) -> Iterator[ContainerBuilder]:
+    """A builder whose tree has 16 MB."""
+    where = builder.mounts.tree
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", where), check=True)
+    yield builder
+    subprocess.run(("umount", where), check=True)
+
+
+def test_a_disk_that_fills_up_in_there_is_named(
+    small_disk: ContainerBuilder, tmp_path: Path
+) -> None:
+    with pytest.raises(MachineLacks, match="the disk is full; make room and run again to go on"):
+        built(small_disk, plan_for("cpu-avx2"), tmp_path, extra=BIG)
 
 
 def left(engine: ContainerEngine) -> str:

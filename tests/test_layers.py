@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "plan": {"errors", "run", "facts"},
     "artifact": {"errors", "run", "facts"},
     "audit": {"errors", "run", "facts", "plan", "artifact"},
-    "build": {"errors", "keeper", "run", "facts", "plan", "artifact"},
+    "build": {"errors", "keeper", "run", "facts", "plan", "artifact", "audit"},
     "container": {"errors", "run", "facts", "plan", "artifact", "build"},
     "bump": {"errors", "run", "facts", "plan", "build"},
     "readout": {"errors"},
