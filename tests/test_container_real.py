@@ -201,6 +201,17 @@ def test_a_wheel_is_built_without_network_and_belongs_to_the_caller(
     assert any((tmp_path / "cache").rglob("*")), "the cache's folder is not the mounted one"
 
 
+def test_the_second_time_nothing_is_compiled(builder: ContainerBuilder, tmp_path: Path) -> None:
+    plan = plan_for("cpu-avx2")
+    first, stage = built(builder, plan, tmp_path), tmp_path / "again"
+    stage.mkdir()
+    project = builder.mounts.tree / project_folder(plan).relative_to(tree(plan.source))
+    log = tmp_path / "build.log"
+    second, counts = builder.build_wheel(builder.planned(plan), project, stage, log)
+    assert counts["compilations"] == 0
+    assert second.read_bytes() == first.read_bytes()
+
+
 def test_another_user_finds_files_of_its_own(
     builder: ContainerBuilder, engine: ContainerEngine, tmp_path: Path
 ) -> None:
@@ -297,10 +308,12 @@ def stopped_when_it_runs(engine: ContainerEngine) -> Iterator[None]:
         until(lambda: bool(left(engine)))
         os.kill(os.getpid(), signal.SIGINT)
 
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
     with ThreadPoolExecutor(1) as other:
         stopping = other.submit(stop)
         yield
         stopping.result()
+    signal.signal(signal.SIGINT, before)
 
 
 def test_a_build_that_is_stopped_leaves_no_container(

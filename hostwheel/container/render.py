@@ -122,7 +122,7 @@ def configuration(
         "audit-command": "",
         "test-command": "",
         "before-all": "",
-        "before-build": "",
+        "before-build": "sccache --start-server",  # which has the counts, if only zeros
     }
 
 
