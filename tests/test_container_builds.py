@@ -1,6 +1,7 @@
 """Wheels built in docker and podman, run in a bare container of another release."""
 
 import subprocess
+import sys
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -86,6 +87,9 @@ def well(done: "subprocess.CompletedProcess[str]") -> str:
 def test_cpu_avx2_is_what_was_planned(engine: str, cpu: Built) -> None:
     """D1, D3, D4, D6"""
     assert cpu.evidence["plan"]["engine"]["name"] == engine
+    argv = (sys.executable, "-m", "hostwheel", "image", "cpu-avx2", "--engine", engine)
+    image = subprocess.check_output((*argv, "--base", containers.BASE), text=True, cwd=CHECKOUT)
+    assert cpu.evidence["plan"]["engine"]["image"] == image.strip()
     wheel, archive = against_its_plan(cpu)
     assert "aws-g5" in fitting(wheel) & fitting(archive)
 
@@ -192,7 +196,7 @@ def test_a_wheel_that_lacks_a_library_fails_there(
     asked = "test_generation.py::test_greedy_text_is_as_recorded"
     checks = shown(engine, bad, suite, tmp_path, asked)
     assert ids(checks, "failed") == [f"smoke/{asked}"]
-    assert "libggml-cpu.so: cannot open shared object" in checks[f"smoke/{asked}"].reason
+    assert "load_shared_library" in checks[f"smoke/{asked}"].reason  # its first lines
 
 
 @on_cpu

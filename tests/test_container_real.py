@@ -20,7 +20,7 @@ from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.build.locked import install_locked
 from hostwheel.build.project import build_folder, project_folder
 from hostwheel.container.bases import Base, own_base
-from hostwheel.container.builder import ContainerBuilder, remove_leftovers
+from hostwheel.container.builder import ContainerBuilder, remove_leftovers, warnings
 from hostwheel.container.engines import ContainerEngine, choose
 from hostwheel.container.image import (
     build_limits,
@@ -28,7 +28,6 @@ from hostwheel.container.image import (
     image_name,
     look,
     make_image,
-    newer_than_host,
 )
 from hostwheel.container.render import LABEL, Mounts, create_arguments, run_arguments
 from hostwheel.errors import MachineLacks, Refused
@@ -347,13 +346,19 @@ def left(engine: ContainerEngine) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_base_newer_than_the_host_is_said(engine: ContainerEngine, base: Base) -> None:
-    host = plan_for("cpu-avx2").host
-    assert list(newer_than_host(engine, base, host)) == []
-    older = dataclasses.replace(host, glibc="2.28", glibcxx="3.4.25")
-    said = list(newer_than_host(engine, base, older))
-    assert len(said) == 2
-    assert "GLIBC_2.34" in said[0]
+def test_a_base_newer_than_the_host_is_said(builder: ContainerBuilder) -> None:
+    plan = plan_for("cpu-avx2")
+    (unpinned,) = warnings(plan, builder)
+    assert "not pinned by digest" in unpinned
+    older = dataclasses.replace(plan.host, glibc="2.28", glibcxx="3.4.25")
+    told = dataclasses.replace(builder, base=dataclasses.replace(builder.base, glibc="2.36"))
+    said = list(warnings(dataclasses.replace(plan, host=older), told))
+    assert said[0] == unpinned
+    assert [each.partition(" needs ")[2].partition(",")[0] for each in said[2:]] == [
+        "GLIBC_2.34",
+        "GLIBCXX_3.4.26",
+    ]
+    assert said[1] == f"base {containers.BASE} has glibc 2.36, host {older.name} has 2.28"
 
 
 def test_an_image_that_cannot_be_pulled_is_named_with_what_to_do(engine: ContainerEngine) -> None:
