@@ -24,7 +24,6 @@ from tests import containers
 from tests.answers import ASK
 from tests.bare import Bare, Suite, install_for_it, provided, suite_there
 from tests.builds import CHECKOUT, Built, build
-from tests.plans import lacking
 from tests.test_build_audit import against_its_plan, fitting
 
 pytestmark = [
@@ -99,7 +98,7 @@ def test_the_same_compiler_makes_the_same_files_out_here(cpu: Built, cpu_avx2: B
     """Of the wheel only RECORD differs: auditwheel writes it in another order."""
     here, there = (made.evidence["compiler"] for made in (cpu_avx2, cpu))
     if here != there:
-        lacking(f"GCC is {here} here and {there} in the base: other bytes")
+        pytest.skip(f"GCC is {here} here and {there} in the base: other bytes")
     assert cpu.archive.read_bytes() == cpu_avx2.archive.read_bytes()
     ours, theirs = members(cpu_avx2.wheel), members(cpu.wheel)
     assert ours.keys() == theirs.keys()
