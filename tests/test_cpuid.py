@@ -17,6 +17,11 @@ FOLDER = Path(cpuid.__file__).parent
 WESTMERE = "cx16 lahf_lm mmx pclmulqdq popcnt sse sse2 sse3 sse4_1 sse4_2 ssse3"
 
 
+# On Zen 5 the kernel says "RDSEED32 is broken" (AMD-SB-7055) and no longer names it, while a guest's
+# CPU goes on naming it. ggml does not use it.
+BROKEN = {"rdseed"}
+
+
 def kernel_flags() -> set[str]:
     lines = Path("/proc/cpuinfo").read_text().splitlines()
     flags = next(line for line in lines if line.startswith("flags")).split(":")[1].split()
@@ -34,7 +39,8 @@ def asked(cpu: str) -> tuple[str, set[str]]:
 
 def test_the_features_are_those_that_the_kernel_names() -> None:
     cpu = cpuid.Cpu()
-    assert set(cpu.features) == kernel_flags() & cpuid.FEATURES.keys()
+    named = kernel_flags() & cpuid.FEATURES.keys()
+    assert named <= set(cpu.features) <= named | BROKEN
     assert list(cpu.features) == sorted(cpu.features)
     assert {"mmx", "sse", "sse2"} <= set(cpu.features)
 
@@ -78,7 +84,7 @@ def test_where_no_code_can_be_made_the_kernel_is_asked(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(cpuid, "_executable", forbidden)
     monkeypatch.setattr(cpuid, "_features", lambda page: pytest.fail("it was asked after all"))
-    assert cpuid.Cpu().features == expected.features
+    assert set(cpuid.Cpu().features) == set(expected.features) & kernel_flags()
     assert cpuid.Cpu().brand == expected.brand
 
 
