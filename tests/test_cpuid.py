@@ -17,8 +17,8 @@ FOLDER = Path(cpuid.__file__).parent
 WESTMERE = "cx16 lahf_lm mmx pclmulqdq popcnt sse sse2 sse3 sse4_1 sse4_2 ssse3"
 
 
-# On Zen 5 the kernel says "RDSEED32 is broken" (AMD-SB-7055) and no longer names it, while a guest's
-# CPU goes on naming it. ggml does not use it.
+# On Zen 5 the kernel says "RDSEED32 is broken" (AMD-SB-7055) and no longer names it, while a guest
+# still finds it in CPUID. ggml does not use it.
 BROKEN = {"rdseed"}
 
 
