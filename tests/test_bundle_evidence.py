@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 
+from hostwheel.__main__ import main
+from hostwheel.trust.ssh import BUNDLE_NAMESPACE, read_key, sign
 from hostwheel.trust.statement import NAME
-from hostwheel.trust.sums import SUMS, read_sums, sums
+from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums, sums
+from hostwheel.user.bundle_programs import programs
 from tests.bundles import OURS, bucket, bundled, entry, gguf, left, names, read, unpacked
 from tests.proved import proved
-from tests.signed import Published, allowed, signed_bucket
+from tests.signed import Published, allowed, key, public, signed_bucket
 
 pytestmark = pytest.mark.usefixtures("settings")
 pytest_plugins = ["tests.bundle_fixtures"]
@@ -39,9 +42,13 @@ def verify(place: Path, signers: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_signed_build_verifies_offline(signed: Published, tmp_path: Path) -> None:
+def test_a_signed_build_verifies_offline(
+    signed: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     model = gguf(tmp_path / "my model.gguf")
-    assert bundled(signed.folder, "--gguf", model, "-o", tmp_path / "s.zip") == 0
+    signing = ("--key", key())
+    assert bundled(signed.folder, *signing, "--gguf", model, "-o", tmp_path / "s.zip") == 0
+    assert f"signed with {read_key(public())}" in capsys.readouterr().out
     assert evidence(tmp_path / "s.zip") == [*PROOF, NAME]
     signers = allowed(tmp_path / "signers")
     for place in (tmp_path / "s.zip", unpacked(tmp_path / "s.zip", tmp_path / "bundle")):
@@ -67,14 +74,17 @@ def altered_with_its_sum(bundle: Path) -> None:
 def statement_gone(bundle: Path) -> None:
     (bundle / "evidence" / NAME).unlink()
     relist(bundle)
+    (bundle / SIGNATURE).unlink()
 
 
 def relist(bundle: Path) -> None:
-    """SHA256SUMS in line with what is there."""
+    """SHA256SUMS in line with what is there, and signed."""
     listed = read_sums((bundle / SUMS).read_bytes())
     there = {name: bundle / name for name in listed if (bundle / name).is_file()}
     hashes = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in there.items()}
     (bundle / SUMS).write_bytes(sums(hashes))
+    signature = sign((bundle / SUMS).read_bytes(), key(), BUNDLE_NAMESPACE)
+    (bundle / SIGNATURE).write_bytes(signature)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +98,7 @@ def relist(bundle: Path) -> None:
 def test_tampered_evidence_is_refused(
     tamper: Callable[[Path], None], told: str, signed: Published, tmp_path: Path
 ) -> None:
-    assert bundled(signed.folder, "--into", tmp_path) == 0
+    assert bundled(signed.folder, "--key", key(), "--into", tmp_path) == 0
     tamper(tmp_path / "hostwheel-bundle")
     done = verify(tmp_path / "hostwheel-bundle", allowed(tmp_path / "signers"))
     assert done.returncode == 1
@@ -165,3 +175,26 @@ def test_evidence_of_another_form_is_told(
     (out / "audit.json").write_text("[]")
     assert bundled(out, "-o", tmp_path / "s.zip") == 2
     assert "evidence of another form" in capsys.readouterr().err
+
+
+def test_a_signed_bundle_gives_way_to_the_next(signed: Published, tmp_path: Path) -> None:
+    for _ in range(2):
+        assert bundled(signed.folder, "--key", key(), "--into", tmp_path) == 0
+    assert (tmp_path / "hostwheel-bundle" / SIGNATURE).is_file()
+
+
+def test_a_key_that_cannot_sign_is_told_before_anything_is_fetched(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    unsafe = Path(shutil.copy(key(), tmp_path / "unsafe"))
+    unsafe.chmod(0o644)
+    assert bundled("http://127.0.0.1:1/", "--key", unsafe, "-o", tmp_path / "s.zip") == 2
+    assert f"chmod 600 {unsafe}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["mine.zip", "cuda.zip"])
+def test_what_is_bundled_has_the_programs_of_hostwheel(
+    name: str, made: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["verify", str(made / name)]) == 0
+    assert f"{len(programs())} files: as this hostwheel writes them" in capsys.readouterr().out

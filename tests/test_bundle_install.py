@@ -11,7 +11,7 @@ import pytest
 
 from hostwheel.errors import Refused
 from hostwheel.smoke.pythons import other_pythons
-from hostwheel.user.bundle import CARRIED, OWN, PACKAGE
+from hostwheel.user.bundle_programs import CARRIED, OWN, PACKAGE
 from hostwheel.user.carried import selftest
 from tests.bundles import (
     OTHER_PYTHONS,

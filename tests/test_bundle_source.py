@@ -162,6 +162,8 @@ def test_a_cuda_build_for_a_host_without_gpu_is_told(
 def test_evidence_that_lacks_is_told_and_a_failed_one_refuses(
     out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    smoke = json.loads((out / "smoke.json").read_text())
+    each, *others = smoke["checks"]
     (out / "smoke.json").unlink()
     assert bundled(out, "-o", tmp_path / "s.zip") == 0
     assert "not proved: no smoke.json" in capsys.readouterr().out
@@ -169,13 +171,25 @@ def test_evidence_that_lacks_is_told_and_a_failed_one_refuses(
     digest = hashlib.sha256((out / "dist" / OURS).read_bytes()).hexdigest()
     failures: Mapping[str, object] = {
         "audit.json": {"reports": [{"sha256": digest, "verdict": "undecided"}]},
-        "smoke.json": {"passed": False, "artifacts": {OURS: digest}},
+        "smoke.json": {**smoke, "checks": [{**each, "outcome": "failed"}, *others]},
     }
     for name, said in failures.items():
         (out / name).write_text(json.dumps(said))
         assert bundled(out, "-o", tmp_path / "s.zip") == 1
         assert f"{name} says that the build did not pass" in capsys.readouterr().err
         (out / name).unlink()
+
+
+def test_smoke_tests_of_which_a_part_ran_prove_nothing(
+    out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever `passed` says."""
+    smoke = json.loads((out / "smoke.json").read_text())
+    assert smoke["passed"]
+    (out / "smoke.json").write_text(json.dumps({**smoke, "checks": smoke["checks"][1:]}))
+    assert bundled(out, "-o", tmp_path / "s.zip") == 1
+    assert "0 checks are told of, the suite has 1" in capsys.readouterr().err
+    assert not (tmp_path / "s.zip").exists()
 
 
 def test_a_catalog_that_names_a_file_elsewhere(

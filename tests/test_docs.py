@@ -15,10 +15,12 @@ import pytest
 
 from hostwheel.__main__ import main
 from hostwheel.audit.checks import CHECKS
+from hostwheel.user.carried import installer
 from tests.chromium import chromium
 from tests.plans import ROOT
 
 DOCS = ROOT / "docs"
+TUTORIAL = DOCS / "tutorial.md"
 QUOTES = {0x201C: '"', 0x201D: '"', 0x2019: "'"}  # Sphinx makes curly ones
 
 
@@ -111,6 +113,15 @@ def test_nox_sessions_in_the_pages_are_there(generated: dict[str, Any]) -> None:
     assert "build_a10g" in used
     own = {"build_lab_server"}  # of the recipe that the page has the reader write
     assert used - own <= sessions
+
+
+def test_install_py_takes_what_the_tutorial_gives_it() -> None:
+    lines = re.findall(
+        r"^python\S* submission/install\.py(.*)$", TUTORIAL.read_text(), re.MULTILINE
+    )
+    assert len(lines) == 1
+    asked = installer.parser().parse_args(shlex.split(lines[0]))
+    assert (TUTORIAL.read_text().count(f"\n{asked.venv}/run-server.sh"), asked.target) == (1, None)
 
 
 def test_a_warning_fails_the_build(tmp_path: Path) -> None:

@@ -93,6 +93,12 @@ def test_a_row_says_what_the_build_needs_and_where_its_proof_is(recipe: str) -> 
     ]
 
 
+def test_a_signed_build_shows_its_statement() -> None:
+    made = wheel("a10g", evidence={"statement.json": "ab" * 32})
+    text = pages(Catalog().next((made,)))[KEY]
+    assert f'<a href="objects/ab/{"ab" * 32}/statement.json">statement</a>' in text
+
+
 def test_evidence_of_a_later_kind_is_linked_under_its_name() -> None:
     made = wheel("a10g", evidence={"statement.dsse.json": "ab" * 32})
     text = pages(Catalog().next((made,)))[KEY]

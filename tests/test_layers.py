@@ -14,7 +14,7 @@ MAY_IMPORT = {
     "plan": {"errors", "run", "facts"},
     "artifact": {"errors", "run", "facts"},
     "audit": {"errors", "run", "facts", "plan", "artifact"},
-    "build": {"errors", "web", "keeper", "run", "facts", "plan", "artifact"},
+    "build": {"errors", "web", "keeper", "run", "facts", "plan", "artifact", "audit"},
     "container": {"errors", "run", "facts", "plan", "artifact", "build"},
     "bump": {"errors", "web", "run", "facts", "plan", "build"},
     "readout": {"errors"},

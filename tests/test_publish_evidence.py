@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from hostwheel.audit.page import write_page
+from hostwheel.audit.read_report import read_report
 from hostwheel.errors import BadInput, Refused
 from hostwheel.publish import evidence as evidence_module
 from hostwheel.publish.entries import items
@@ -72,6 +74,15 @@ def test_missing_evidence_is_refused_and_says_how_to_get_it(
     said = refusal(out)
     assert name in said
     assert f"run `{command}" in said
+
+
+@pytest.mark.parametrize("name", ["audit.html", "audit-2.html"])
+def test_a_page_that_says_something_else_than_audit_json_is_refused(out: Path, name: str) -> None:
+    text = (out / name).read_text()
+    (out / name).write_text(text.replace("Any x86-64 CPU", "Any CPU at all"))
+    assert "its page does not say what audit.json says: run `hostwheel audit" in refusal(out)
+    (out / name).write_text(text)
+    read_evidence(out)
 
 
 @pytest.mark.parametrize("name", ["build.json", "audit.json", "smoke.json"])
@@ -297,5 +308,6 @@ def test_e16_a_wheel_whose_metadata_has_another_version_is_refused(tmp_path: Pat
     fill(out, PLAN, {**members(), info: text})
     assert "WHL001" in refusal(out)
     rewrite_report(out, verdict="fits", findings=[])
+    write_page(read_report(report_of(out)), out / "audit.html")
     with pytest.raises(Refused, match=r"METADATA has version 0\.3\.36, planned is"):
         list(items(read_evidence(out), "2026-11-30T12:00:00Z"))

@@ -10,7 +10,8 @@ import pytest
 
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.trust.dsse import pae, read_envelope, seal
-from hostwheel.trust.ssh import SUMS_NAMESPACE, Key, Seal, check, read_key, sign
+from hostwheel.trust.keyfiles import check_allowed, check_revoked
+from hostwheel.trust.ssh import SUMS_NAMESPACE, Key, Seal, check, check_can_sign, read_key, sign
 from hostwheel.trust.statement import read_statement, statement
 from hostwheel.trust.sums import read_sums, sums
 from tests.plans import plan_for
@@ -186,3 +187,86 @@ def test_sums_are_what_sha256sum_reads(tmp_path: Path) -> None:
 def test_sums_of_another_form(text: str, message: str) -> None:
     with pytest.raises(Refused, match=message):
         read_sums(text.encode())
+
+
+# what a verifier is given
+
+
+PUBLIC = public().read_text().strip()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"me@x {PUBLIC}",
+        f'# of us\n\nme@x,you@x namespaces="*@hostwheel" {PUBLIC}\n',
+        f'*@x cert-authority,namespaces="a b" {PUBLIC}',
+        f"no line\nme@x {PUBLIC}",
+    ],
+)
+def test_signers_of_whom_there_are_some(text: str, tmp_path: Path) -> None:
+    (tmp_path / "signers").write_text(text)
+    check_allowed(tmp_path / "signers")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "# nobody\n", "nonsense\n", "me@x ssh-ed25519 AAAAgarbage\n", PUBLIC, "me@x\n"]
+)
+def test_signers_of_whom_there_is_none(text: str, tmp_path: Path) -> None:
+    (tmp_path / "signers").write_text(text)
+    with pytest.raises(BadInput, match="names no signer: a line is `NAME"):
+        check_allowed(tmp_path / "signers")
+
+
+def test_a_revocation_list_is_keys_or_ssh_keygens(tmp_path: Path) -> None:
+    file = tmp_path / "revoked"
+    for text in ("", f"# of us\n\n{PUBLIC}\n"):
+        file.write_text(text)
+        check_revoked(file)
+    for text in ("nonsense\n", f"{PUBLIC}\nme@x {PUBLIC}\n"):
+        file.write_text(text)
+        with pytest.raises(BadInput, match=r"line \d is no public key"):
+            check_revoked(file)
+    file.unlink()
+    subprocess.run(("ssh-keygen", "-q", "-k", "-f", str(file), str(public())), check=True)
+    check_revoked(file)
+
+
+# a key that cannot sign
+
+
+@pytest.fixture
+def nobody_to_ask(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No agent, and no terminal on which ssh-keygen could ask."""
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    monkeypatch.setenv("SSH_ASKPASS_REQUIRE", "force")
+    monkeypatch.setenv("SSH_ASKPASS", "/bin/false")
+
+
+@pytest.mark.usefixtures("nobody_to_ask")
+def test_a_key_with_a_passphrase(tmp_path: Path) -> None:
+    file = tmp_path / "key"
+    argv = ("ssh-keygen", "-q", "-t", "ed25519", "-N", "secret", "-f", str(file))
+    subprocess.run(argv, check=True)
+    with pytest.raises(BadInput, match=rf"passphrase.*; `ssh-add {file}` .* {file}\.pub"):
+        check_can_sign(file)
+
+
+@pytest.mark.usefixtures("nobody_to_ask")
+def test_a_key_that_others_can_read(tmp_path: Path) -> None:
+    file = Path(shutil.copy(key(), tmp_path / "open"))
+    file.chmod(0o644)
+    with pytest.raises(BadInput, match=rf"0644 for .* too open; .*: chmod 600 {file}$"):
+        check_can_sign(file)
+    file.chmod(0o600)
+    assert check_can_sign(file) == read_key(public())
+
+
+@pytest.mark.usefixtures("nobody_to_ask")
+def test_what_is_no_private_key(tmp_path: Path) -> None:
+    alone = Path(shutil.copy(public(), tmp_path / "alone.pub"))
+    with pytest.raises(BadInput, match="this is no private key"):
+        check_can_sign(alone)
+    (tmp_path / "text").write_text("hello\n")
+    with pytest.raises(BadInput, match=r"no SSH key: .*; `ssh-keygen -t ed25519"):
+        check_can_sign(tmp_path / "text")

@@ -1,5 +1,6 @@
 """Publishing with a key: what is signed, by whom, and what is not signed for anyone."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,9 @@ from hostwheel.errors import Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.fsck import fsck
-from hostwheel.publish.generations import newest, settle
+from hostwheel.publish.generations import newest
 from hostwheel.publish.publish import Published, add, publish
+from hostwheel.publish.settle import settle
 from hostwheel.publish.sign import sign_sums
 from hostwheel.publish.yank import yank
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, check, read_key, sign
@@ -201,3 +203,17 @@ def test_on_the_command_line_it_says_whether_it_is_signed(
     assert f"signed with {read_key(public())}" in capsys.readouterr().out
     assert main(["publish", out, "--to", bucket, "--key", str(tmp_path / "none")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("kind", "code"), [("public", 2), ("unsafe", 2), ("no ssh-keygen", 3)])
+def test_a_key_that_cannot_sign_is_told_before_anything_is_written(
+    kind: str, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, bucket = str(proved(tmp_path)), tmp_path / "bucket"
+    monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
+    given = Path(shutil.copy(public() if kind == "public" else key(), tmp_path / "given"))
+    given.chmod(0o644 if kind == "unsafe" else 0o600)
+    if kind == "no ssh-keygen":
+        monkeypatch.setenv("PATH", "/nowhere")
+    assert main(["publish", out, "--to", str(bucket), "--key", str(given)]) == code
+    assert not bucket.exists()

@@ -6,12 +6,17 @@ import json
 import re
 import shutil
 import zipfile
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 from hostwheel.__main__ import main
+from hostwheel.publish.catalog import read_catalog
+from hostwheel.publish.generations import HINT, generation_key
+from hostwheel.publish.index import render
+from hostwheel.publish.variants_json import described
 from hostwheel.trust.dsse import PAYLOAD_TYPE, bare, pae, seal
 from hostwheel.trust.ssh import SUMS_NAMESPACE, sign
 from hostwheel.trust.statement import NAME
@@ -77,6 +82,11 @@ def test_over_http_it_verifies_too(bucket: Published, capsys: pytest.CaptureFixt
     with serving(held) as server:
         code, out = verify(capsys, server.url, "--key", public())
         assert code == 0, out
+        asked = Counter(server.asked)
+        assert bucket.evidence("audit.json").relative_to(bucket.folder).as_posix() in " ".join(
+            asked
+        )
+        assert set(asked.values()) == {1}
         held.pop(bucket.file().relative_to(bucket.folder).as_posix())
         code, out = verify(capsys, server.url)
     assert code == 1
@@ -214,15 +224,69 @@ def edit_wheels(bucket: Published, **changes: object) -> None:
     (bucket.folder / "catalog.json").write_text(json.dumps(catalog))
 
 
+def edit(bucket: Published, kind: str, **changes: object) -> None:
+    """All that follows from the catalog is brought in line."""
+    catalog = bucket.catalog
+    for entry in catalog["entries"]:
+        if entry["kind"] == kind:
+            entry.update(changes)
+    changed = read_catalog(json.dumps(catalog), "test")
+    pages = {page.key: page.body for page in render(changed)}
+    text = changed.json().encode()
+    for name, body in {**pages, HINT: text, generation_key(changed.generation): text}.items():
+        if not name.endswith("/"):
+            (bucket.folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (bucket.folder / name).write_bytes(body)
+
+
+def for_less(bucket: Published) -> None:
+    edit(bucket, "variant", properties=["x86_64 :: level :: v2"])
+
+
+def under_another_label(bucket: Published) -> None:
+    edit(bucket, "variant", variant="null")
+
+
+def smaller(bucket: Published) -> None:
+    edit(bucket, "archive", size=1)
+
+
+def newer(bucket: Published) -> None:
+    edit(bucket, "archive", version="99+cpu.avx2")
+
+
+def variants_json_altered(bucket: Published) -> None:
+    (file,) = bucket.folder.glob("objects/*/*/*-variants.json")
+    file.write_text(file.read_text().replace('"v3"', '"v2"'))
+
+
+def copy_says_less(bucket: Published) -> None:
+    less = described({"cpu.avx2": ["x86_64 :: level :: v2"]})
+    beside = Path(f"{bucket.file('variant')}.metadata").read_bytes()
+    rewritten(bucket, {".dist-info/variant.json": less}, kind="variant")
+    Path(f"{bucket.file('variant')}.metadata").write_bytes(beside)
+
+
+def generation_altered(bucket: Published) -> None:
+    (file,) = (bucket.folder / "catalog").iterdir()
+    file.write_text(file.read_text().replace("avx2", "avx3"))
+
+
+def generation_gone(bucket: Published) -> None:
+    shutil.rmtree(bucket.folder / "catalog")
+
+
 def metadata_beside(bucket: Published) -> None:
     for file in bucket.folder.glob("objects/*/*/*.metadata"):
         file.write_bytes(file.read_bytes() + b"Requires-Dist: evil\n")
 
 
-def rewritten(bucket: Published, changes: Mapping[str, bytes], record: bool = True) -> None:
+def rewritten(
+    bucket: Published, changes: Mapping[str, bytes], record: bool = True, kind: str = "wheel"
+) -> None:
     """The wheel with other members (by the end of their name), RECORD in line, and the lists."""
     made = bucket.folder / "made.whl"
-    with zipfile.ZipFile(bucket.file()) as old, zipfile.ZipFile(made, "w") as new:
+    with zipfile.ZipFile(bucket.file(kind)) as old, zipfile.ZipFile(made, "w") as new:
         members = {each: old.read(each) for each in old.namelist()}
         for end, body in changes.items():
             name = next(each for each in members if each.endswith(end))
@@ -232,7 +296,7 @@ def rewritten(bucket: Published, changes: Mapping[str, bytes], record: bool = Tr
             members[name] = body
         for each, body in members.items():
             new.writestr(each, body)
-    bucket.swap(bucket.file(), made.read_bytes(), LISTS)
+    bucket.swap(bucket.file(kind), made.read_bytes(), LISTS)
     made.unlink()
 
 
@@ -315,6 +379,14 @@ TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     for_older_glibc: ("catalog", "says manylinux_2_5_x86_64, which is not in its name"),
     metadata_beside: ("catalog", r"\.metadata is not its METADATA"),
     of_another_host: ("catalog", "other needs, recipe or host"),
+    smaller: ("catalog", r"bytes, the catalog says 1$"),
+    newer: ("catalog", "are of other name or version than the catalog"),
+    for_less: ("catalog", "label or properties do not follow"),
+    under_another_label: ("catalog", "label or properties do not follow"),
+    variants_json_altered: ("index", r"-variants\.json is not what the catalog gives"),
+    copy_says_less: ("catalog", r"variant\.json in it has another label or other properties"),
+    generation_altered: ("catalog", r"is not catalog/00000001\.json"),
+    generation_gone: ("catalog", r"is not catalog/00000001\.json"),
     sbom: ("sbom", "build-info.json says"),
     sbom_and_what_names_it: ("sbom", "the statement says"),
     member: ("record", "llama_cpp/__init__.py has other bytes than RECORD says"),
@@ -349,6 +421,17 @@ def test_what_an_envelope_says_is_not_believed_when_it_does_not_hold(
     code, out = verify(capsys, bucket.folder, "--key", public())
     assert code == 1
     assert "cpu-avx3" not in out
+
+
+def test_earlier_generations_are_told(
+    bucket: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert "earlier generations" not in verify(capsys, bucket.folder)[1]
+    name = bucket.entry()["filename"]
+    assert main(["yank", str(bucket.folder), name, "--reason", "a test"]) == 0
+    code, out = verify(capsys, bucket.folder)
+    assert code == 0, out
+    assert "earlier generations of the catalog" in out.partition("not checked:")[2]
 
 
 # signers
@@ -394,7 +477,9 @@ def test_an_unknown_and_a_revoked_signer(
     [
         (("--revoked", public), "goes with --allowed-signers"),
         (("--allowed-signers", Path("nowhere")), "nowhere"),
-        (("--key", Path("nowhere")), "no such file"),
+        (("--allowed-signers", Path(__file__)), "names no signer"),
+        (("--allowed-signers", public), "names no signer"),
+        (("--key", Path("nowhere")), "no such file; the publisher gives it"),
         (("--key", Path(__file__)), "no SSH key"),
     ],
 )
@@ -408,6 +493,24 @@ def test_options_that_cannot_be_meant(
     path = value() if callable(value) else value
     assert main(["verify", str(bucket.folder), option, str(path)]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_file_for_revoked_keys_that_has_none_is_not_a_revoked_key(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """ssh-keygen answers as if the key were in it."""
+    known = str(allowed(tmp_path / "known"))
+    argv = ["verify", str(bucket.folder), "--allowed-signers", known, "--revoked", __file__]
+    assert main(argv) == 2
+    assert "line 1 is no public key" in capsys.readouterr().err
+
+
+def test_a_line_of_the_signers_that_ssh_keygen_cannot_read(
+    bucket: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    signers = allowed(tmp_path / "signers", options='valid-before="yesterday"')
+    assert main(["verify", str(bucket.folder), "--allowed-signers", str(signers)]) == 2
+    assert f"{signers}:1: bad options" in capsys.readouterr().err
 
 
 def test_without_ssh_keygen_it_says_how_to_get_it(

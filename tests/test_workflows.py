@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 import sys
+import textwrap
 import threading
 import tomllib
 from collections.abc import Iterator
@@ -56,7 +57,9 @@ def actionlint(*files: Path) -> "subprocess.CompletedProcess[str]":
 
 
 def zizmor(folder: Path) -> "subprocess.CompletedProcess[str]":
-    argv = (need("zizmor", "pip install zizmor"), "--offline", "--no-config", str(folder))
+    """The strictest of its personas: it keeps no finding to itself."""
+    options = ("--offline", "--no-config", "--persona", "auditor")
+    argv = (need("zizmor", "pip install zizmor"), *options, str(folder))
     return subprocess.run(argv, capture_output=True, text=True, cwd=ROOT)
 
 
@@ -108,11 +111,58 @@ def test_every_citation_is_of_an_action_that_is_used() -> None:
     assert set(citations()) == {action for action, _, _ in uses() if not action.startswith("$/")}
 
 
-def test_no_workflow_has_a_secret_and_each_begins_with_no_permission() -> None:
+def test_the_only_secret_is_the_key_that_signs_and_each_begins_with_no_permission() -> None:
     for file in WORKFLOWS:
         text = file.read_text()
-        assert "secrets" not in text.replace("no secret", ""), file
+        found = re.findall(r"\bsecrets\b.*?\}\}", text.replace("no secret", ""))
+        assert found == (["secrets.SIGNING_KEY }}"] if file.stem == "publish" else []), file
         assert "\npermissions: {}\n" in text, file
+
+
+def last_step(name: str) -> str:
+    """What the shell is given."""
+    text = (GITHUB / "workflows" / f"{name}.yml").read_text()
+    return textwrap.dedent(text.rpartition("run: |\n")[2])
+
+
+UVX = """\
+#!/bin/sh
+[ -z "${SIGNING_KEY+set}" ] || exit 9
+for last in "$@"; do :; done
+echo "$5 $(stat -c %a "$last") $(cat "$last")"
+[ "$5" != out/bad ]
+"""
+
+
+@pytest.mark.parametrize(
+    ("recipes", "key", "status", "said"),
+    [
+        (("a", "b"), "the key", 0, "out/a 600 the key\nout/b 600 the key\n"),
+        (("bad", "c"), "the key", 1, "out/bad 600 the key\n"),
+        (("a",), "", 1, ""),
+    ],
+)
+def test_the_key_is_a_file_for_its_owner_while_publishing_and_then_gone(
+    recipes: tuple[str, ...], key: str, status: int, said: str, tmp_path: Path
+) -> None:
+    """As the runner starts it: `bash -e`."""
+    for name in recipes:
+        (tmp_path / "out" / name).mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "uvx").write_text(UVX)
+    (tmp_path / "bin" / "uvx").chmod(0o755)
+    (tmp_path / "temp").mkdir()
+    env = {
+        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "RUNNER_TEMP": str(tmp_path / "temp"),
+        "BUCKET_URL": "s3://bucket",
+        "SIGNING_KEY": key,
+    }
+    argv = ("bash", "-e", "-c", last_step("publish"))
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (status, said), done.stderr
+    assert not list((tmp_path / "temp").iterdir())
+    assert ("SIGNING_KEY: is not set" in done.stderr) == (key == "")
 
 
 def test_the_publishing_role_is_out_of_reach_of_what_builds() -> None:
@@ -154,6 +204,7 @@ def test_actionlint_finds_nothing() -> None:
 def test_zizmor_finds_nothing() -> None:
     done = zizmor(GITHUB)
     assert done.returncode == 0, done.stdout + done.stderr
+    assert "suppressed" not in done.stdout
 
 
 @pytest.mark.parametrize(
@@ -192,6 +243,29 @@ def test_zizmor_refuses_a_bad_workflow(was: str, worse: str, said: str, tmp_path
     done = zizmor(tmp_path / ".github")
     assert done.returncode > 1, done.stderr
     assert said in done.stdout
+
+
+def test_lint_goes_on_after_a_finding(tmp_path: Path) -> None:
+    """So a person sees all findings at once."""
+    folder = tmp_path / "repository"
+    folder.mkdir()
+    worsened("wheels", "needs: recipes\n", "needs: recipe\n", folder)
+    file = folder / ".github" / "workflows" / "ci.yml"
+    file.write_text(file.read_text().replace("    name: green\n", ""))
+    (folder / "bad.py").write_text("import os\n")
+    for name in ("noxfile.py", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
+    for name in ("actionlint", "zizmor", "shellcheck", "ruff"):
+        need(name, f"pip install {name}")
+    argv = (sys.executable, "-m", "nox", "-s", "lint", "--no-venv", "--no-install")
+    env = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    done = subprocess.run(argv, capture_output=True, text=True, cwd=folder, env=env)
+    told = done.stdout + done.stderr
+    assert done.returncode == 1
+    assert "F401" in told
+    assert "job-needs" in told
+    assert "anonymous-definition" in told
+    assert "actionlint, ruff, zizmor: see above" in told
 
 
 class ReadOnly(BaseHTTPRequestHandler):

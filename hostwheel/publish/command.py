@@ -30,11 +30,11 @@ from hostwheel.publish.repair import is_useless, repair
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
 from hostwheel.publish.yank import yank
-from hostwheel.trust.ssh import read_key
+from hostwheel.trust.ssh import check_can_sign
 
 HASH = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 DEFAULT = "dist/bucket"
-URL = "a folder, or file://, s3://BUCKET/PREFIX, gs://… or az://… (gs and az are not tested)"
+URL = "a folder, or file://, s3://BUCKET/PREFIX, az://… or gs://… (gs is not tested)"
 
 
 def add_publish_arguments(made: argparse.ArgumentParser) -> None:
@@ -103,7 +103,7 @@ def add_endpoint(made: argparse.ArgumentParser) -> None:
 
 def run_publish(arguments: argparse.Namespace) -> int:
     evidence = read_evidence(arguments.out)  # before anything is made or opened
-    signing = read_key(arguments.key) if arguments.key else None
+    signing = check_can_sign(arguments.key) if arguments.key else None
     check_outside(arguments.to, arguments.out)
     bucket = new_bucket(arguments.to, arguments.endpoint_url)
     with telling(bucket, arguments) as (told, journal), shown_progress() as advance:

@@ -10,6 +10,8 @@ from typing import Any, Literal
 
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.smoked import unproved
+from hostwheel.audit.page import page
+from hostwheel.audit.read_report import read_report
 from hostwheel.errors import BadInput, Refused
 from hostwheel.facts.policy import BUDGET_BYTES
 from hostwheel.plan.plan import plan_hash
@@ -70,8 +72,9 @@ def read_evidence(out: Path) -> Evidence:
         not_run = sum(each["outcome"] == "not run" for each in smoke["checks"])
     with of_known_form(out, "audit.json"):
         artifacts = tuple(read_artifacts(out, build, audit))
-        found = tuple(each for one in artifacts for each in problems_of(one, build["plan"]))
-    check(out, found)
+        pages = tuple(problems_of_pages(out, artifacts))
+        own = tuple(each for one in artifacts for each in problems_of(one, build["plan"]))
+    check(out, (*own, *pages))
     return Evidence(out=out, plan=build["plan"], artifacts=artifacts, texts=texts, not_run=not_run)
 
 
@@ -233,6 +236,14 @@ def read_page(out: Path, name: str) -> bytes:
     except OSError as error:
         again = how_to(out, "audit.json")
         raise Refused(f"{out / name}: {error.strerror}: run `{again}`") from None
+
+
+def problems_of_pages(out: Path, artifacts: Sequence[Artifact]) -> Iterator[str]:
+    """People believe the page, and the gates look at audit.json: it is drawn anew from that."""
+    for artifact in artifacts:
+        if artifact.page != page(read_report(artifact.report)).encode():
+            again = how_to(out, "audit.json")
+            yield f"{artifact.file.name}: its page does not say what audit.json says: run `{again}`"
 
 
 def problems_of(artifact: Artifact, plan: Mapping[str, Any]) -> Iterator[str]:

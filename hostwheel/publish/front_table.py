@@ -17,6 +17,7 @@ EVIDENCE: Mapping[str, str] = {
     "audit.html": "audit",
     "smoke.json": "smoke tests",
     "build.json": "build",
+    "statement.json": "statement",
     "audit.json": "",  # the page says the same
 }
 

@@ -148,6 +148,19 @@ def prove_copy(wheel: Path, copy: Path) -> None:
         raise Refused(f"{copy.name} is no copy of {wheel.name}: {found}; publish it again")
 
 
+def said_variant(copy: Path) -> bytes | None:
+    """The variant.json in a copy, None where there is none. Refused for what is no copy."""
+    try:
+        with ZipFile(copy) as archive:
+            named = (
+                each for each in archive.namelist() if each.endswith(".dist-info/variant.json")
+            )
+            found = next(named, None)
+            return archive.read(found) if found else None
+    except (BadZipFile, OSError) as error:
+        raise Refused(f"{copy.name} cannot be read: {error}") from None
+
+
 def differences(wheel: ZipFile, copy: ZipFile, names: Names) -> Iterator[str]:
     own = {names.inside(each.filename): each for each in wheel.infolist()}
     copied = {each.filename: each for each in copy.infolist()}

@@ -14,12 +14,23 @@ from hostwheel.errors import BadInput, MachineLacks, Refused
 
 SUMS_NAMESPACE = "sums@hostwheel"
 STATEMENT_NAMESPACE = "statement@hostwheel"
+BUNDLE_NAMESPACE = "bundle@hostwheel"
+PROBE_NAMESPACE = "probe@hostwheel"
 
 GET = (
     "signatures need ssh-keygen of OpenSSH 8.2 or newer on the PATH: "
     "apt-get install openssh-client, or dnf install openssh-clients"
 )
+MAKE = "`ssh-keygen -t ed25519 -f NEW` makes a key"
+# What ssh-keygen says of a key that it cannot use → what to do.
+REMEDIES = {
+    "passphrase": "`ssh-add {key}` asks for it once, and then give the public key, {key}.pub",
+    "too open": "others can read it, so OpenSSH does not use it: chmod 600 {key}",
+    "public key": "this is no private key: give that, or have it in the agent (`ssh-add -l`)",
+}
+OTHER = "give a private key, or a public key whose private one `ssh-add -l` lists"
 GOOD = re.compile(r'^Good "[^"]*" signature with (?P<kind>\S+) key (?P<fingerprint>\S+)$', re.M)
+FAULTY = re.compile(r":\d+: (missing key|invalid key|invalid options|bad options)")  # of a line
 OLD = ("unknown option -- Y", "illegal option -- Y", "invalid option -- 'Y'")
 
 
@@ -70,29 +81,29 @@ def sign(data: bytes, key: Path, namespace: str) -> bytes:
 
     With Ed25519 and RSA the same data give the same bytes. BadInput where the key cannot be used.
     """
-    check_key_file(key)
     answer = keygen("-Y", "sign", "-q", "-n", namespace, "-f", str(key), given=data)
     if not answer.well:
-        raise BadInput(
-            f"{key}: cannot sign: {answer.complaint}; give a private key, or a public key whose"
-            " private one `ssh-add -l` lists"
-        )
+        remedy = next((text for sign, text in REMEDIES.items() if sign in answer.complaint), OTHER)
+        raise BadInput(f"{key}: cannot sign: {answer.complaint}; {remedy.format(key=key)}")
     return answer.output
 
 
-def read_key(key: Path) -> Key:
-    """Of a private or a public key. BadInput for anything else."""
-    check_key_file(key)
+def check_can_sign(key: Path) -> Key:
+    """Sign something for nobody. BadInput where that fails: ask before anything is written."""
+    found = read_key(key)
+    sign(b"", key, PROBE_NAMESPACE)
+    return found
+
+
+def read_key(key: Path, remedy: str = MAKE) -> Key:
+    """Of a private or a public key. BadInput for anything else; `remedy` is what to do then."""
+    if not key.is_file():
+        raise BadInput(f"{key}: no such file; {remedy.format(key=key)}")
     answer = keygen("-l", "-E", "sha256", "-f", str(key))
     parts = answer.output.decode(errors="replace").split()
     if not answer.well or len(parts) < 3:
-        raise BadInput(f"{key}: no SSH key: {answer.complaint}; `ssh-keygen -t ed25519` makes one")
+        raise BadInput(f"{key}: no SSH key: {answer.complaint}; {remedy.format(key=key)}")
     return Key(kind=parts[-1].strip("()"), fingerprint=parts[1])
-
-
-def check_key_file(key: Path) -> None:
-    if not key.is_file():
-        raise BadInput(f"{key}: no such file; `ssh-keygen -t ed25519 -f {key}` makes a key")
 
 
 def check(seal: Seal) -> Key:
@@ -110,7 +121,8 @@ def check(seal: Seal) -> Key:
 def signer(key: Key, seal: Seal, signers: Signers) -> str:
     """Who signed, as `signers` knows them; `key` is what `check` gave.
 
-    Refused for a key that is not theirs, or no longer.
+    Refused for a key that is not theirs, or no longer; BadInput where `allowed` has a line that
+    ssh-keygen cannot read, and none for this key before it.
     """
     if signers.key is None:
         return principal(key, seal, signers)
@@ -123,6 +135,10 @@ def principal(key: Key, seal: Seal, signers: Signers) -> str:
     allowed = ("-f", str(signers.allowed))
     found = asked(seal, "-Y", "find-principals", *allowed)
     names = found.output.decode(errors="replace").split()
+    if FAULTY.search(found.complaint):
+        raise BadInput(
+            f"{found.complaint}: mend that line, see ALLOWED SIGNERS in `man ssh-keygen`"
+        )
     if not found.well or not names:
         raise Refused(f"{key} is not among {signers.allowed}: {found.complaint}")
     name = names[0].partition(",")[0]
@@ -153,5 +169,6 @@ def keygen(*options: str, given: bytes = b"") -> Answer:
     complaint = done.stderr.decode(errors="replace").strip()
     if any(each in complaint for each in OLD):
         raise MachineLacks(f"this ssh-keygen is too old; {GET}")
-    first = complaint.partition("\n")[0] or done.stdout.decode(errors="replace").strip()
+    lines = (line for line in complaint.splitlines() if not line.startswith("@"))  # a frame
+    first = next(lines, done.stdout.decode(errors="replace").strip()).rstrip(".")
     return Answer(well=done.returncode == 0, output=done.stdout, complaint=first)

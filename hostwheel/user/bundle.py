@@ -10,25 +10,19 @@ from pathlib import Path
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, Refused
 from hostwheel.plan.files import check_file, output_file
+from hostwheel.trust.ssh import BUNDLE_NAMESPACE, sign
+from hostwheel.trust.sums import SIGNATURE, SUMS, sums
 from hostwheel.user import bundle_texts as texts
 from hostwheel.user.bundle_fetch import fetch, fetch_file
 from hostwheel.user.bundle_pack import beside, check_into, write_folder, write_zip, writing
+from hostwheel.user.bundle_programs import programs
 from hostwheel.user.bundle_source import Build, Wish, find_build
 from hostwheel.user.bundle_texts import Facts, glibc_floor
 from hostwheel.user.bundle_wheels import OURS, Wheel, check_ours, read_wheels
-from hostwheel.user.carried.sums import SUMS
 from hostwheel.user.prune import unneeded
 from hostwheel.user.resolve import Target, download, resolved, target
 from hostwheel.user.verify_bundle import EVIDENCE
 
-PACKAGE = Path(__file__).parents[1]
-# The installer, at the paths that its imports name.
-CARRIED = (
-    *("__init__.py", "errors.py", "user/__init__.py"),
-    *("facts/__init__.py", "facts/cpuid.py", "facts/libc.py"),
-)
-OWN = PACKAGE / "user" / "carried"
-INSTALL = "install.py"
 GGUF = b"GGUF"
 LICENCE_NAMES = ("license", "licence", "eula", "notice", "copying")
 
@@ -37,7 +31,8 @@ LICENCE_NAMES = ("license", "licence", "eula", "notice", "copying")
 class Request:
     """What the user asked for. One of `output` (a zip file) and `into` (a folder) is given.
 
-    `licences` are further texts for licenses/; `max_size` is in bytes.
+    `licences` are further texts for licenses/; `max_size` is in bytes; `key` is an SSH key to sign
+    with.
     """
 
     source: str
@@ -50,6 +45,7 @@ class Request:
     licences: tuple[Path, ...] = ()
     prune: bool = False
     max_size: int | None = None
+    key: Path | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,7 +70,7 @@ def bundle(request: Request) -> Bundle:
     with writing(place), beside(place) as work:
         facts = gathered(build, request, work)
         files = {**content(facts, request, work)}
-        files[SUMS] = written(work / SUMS, texts.sums({n: sha256(p) for n, p in files.items()}))
+        files |= listed(files, request.key, work)
         made = Bundle(
             place=place,
             facts=facts,
@@ -163,16 +159,12 @@ def written(path: Path, text: str) -> Path:
 def content(facts: Facts, request: Request, work: Path) -> Mapping[str, Path]:
     """Every file but SHA256SUMS: its name in the bundle, and where its bytes lie now."""
     made = work / "texts"
-    modules = (path for path in OWN.glob("*.py") if path.name != INSTALL)
     return {
         "README.txt": written(made / "README.txt", texts.readme(facts)),
         "bundle.json": written(made / "bundle.json", texts.said(facts)),
         "requirements.txt": written(made / "requirements.txt", texts.requirements(facts)),
         "pylock.toml": written(made / "pylock.toml", texts.pylock(facts)),
-        INSTALL: OWN / INSTALL,
-        "run-server.sh": OWN / "run-server.sh",
-        **{f"hostwheel/{name}": PACKAGE / name for name in CARRIED},
-        **{f"hostwheel/user/carried/{path.name}": path for path in modules},
+        **programs(),
         **{f"tools/{path.name}": path for path in (work / "tools").glob("*.whl")},
         **{f"wheels/{each.path.name}": each.path for each in facts.wheels},
         **{f"{EVIDENCE}{name}": work / "evidence" / name for name in facts.build.evidence},
@@ -180,6 +172,16 @@ def content(facts: Facts, request: Request, work: Path) -> Mapping[str, Path]:
         **{f"licenses/{path.name}": path for path in request.licences},
         **dict(nvidia_licences(facts.wheels, work / "licenses")),
     }
+
+
+def listed(files: Mapping[str, Path], key: Path | None, work: Path) -> Mapping[str, Path]:
+    """SHA256SUMS of these files, and its signature where there is a key."""
+    text = sums({name: sha256(path) for name, path in files.items()})
+    (work / SUMS).write_bytes(text)
+    if key is None:
+        return {SUMS: work / SUMS}
+    (work / SIGNATURE).write_bytes(sign(text, key, BUNDLE_NAMESPACE))
+    return {SUMS: work / SUMS, SIGNATURE: work / SIGNATURE}
 
 
 def nvidia_licences(wheels: Sequence[Wheel], folder: Path) -> Iterator[tuple[str, Path]]:

@@ -17,6 +17,7 @@ from hostwheel.errors import BadInput
 from hostwheel.plan.command import add_folder
 from hostwheel.plan.data import find_data
 from hostwheel.plan.show import grid, people
+from hostwheel.trust.ssh import check_can_sign
 from hostwheel.user.bundle import Bundle, Request, bundle
 from hostwheel.user.bundle_source import Wish
 
@@ -45,11 +46,14 @@ def add_bundle_arguments(made: argparse.ArgumentParser) -> None:
         "--prune", action="store_true", help="leave out NVIDIA's wheels that the build never loads"
     )
     made.add_argument("--max-size", metavar="SIZE", help="refuse a larger one: 500MB, 2GB, 2GiB")
+    key = "sign the bundle with this SSH key: its SHA256SUMS, and so every file"
+    made.add_argument("--key", type=Path, metavar="FILE", help=key)
     made.add_argument("--json", action="store_true", help="for machines")
     made.set_defaults(run=run_bundle)
 
 
 def run_bundle(arguments: argparse.Namespace) -> int:
+    signing = check_can_sign(arguments.key) if arguments.key else None  # before anything is fetched
     hosts = known_hosts(find_data(arguments.recipes).recipes) if arguments.host else ()
     host = find_host(arguments.host, hosts) if arguments.host else None
     request = Request(
@@ -63,12 +67,15 @@ def run_bundle(arguments: argparse.Namespace) -> int:
         licences=tuple(arguments.license),
         prune=arguments.prune,
         max_size=read_size(arguments.max_size) if arguments.max_size else None,
+        key=arguments.key,
     )
     made = bundle(request)
     if arguments.json:
-        print(json.dumps(as_json(made), indent=1))
+        said = {**as_json(made), "key": signing and signing.fingerprint}
+        print(json.dumps(said, indent=1))
     else:
         show(made, people())
+        print(f"signed with {signing}" if signing else "not signed: --key FILE signs it")
     return 0
 
 

@@ -12,11 +12,12 @@ from pathlib import Path
 from hostwheel.artifact.safely import NO_ROOM
 from hostwheel.errors import BadInput, MachineLacks
 from hostwheel.plan.files import output_file
+from hostwheel.trust.sums import SIGNATURE
+from hostwheel.user.bundle_programs import STARTED
 from hostwheel.user.carried.sums import SAID, SUMS, read_sums
 
 CHUNK = 1 << 20
 DATE = (1980, 1, 1, 0, 0, 0)  # where zip's time begins: the same inputs give the same bytes
-PROGRAMS = ("install.py", "run-server.sh")
 FOLDER = "hostwheel-bundle"
 WORK, LOCK = ".hostwheel-bundle-", "lock"
 
@@ -56,7 +57,7 @@ def remove_killed(parent: Path) -> None:
 
 
 def mode_of(name: str) -> int:
-    return 0o755 if name in PROGRAMS else 0o644
+    return 0o755 if name in STARTED else 0o644
 
 
 def write_zip(files: Mapping[str, Path], work: Path, output: Path) -> None:
@@ -86,7 +87,7 @@ def check_into(into: Path) -> None:
 
 def not_bundled(bundle: Path) -> Iterator[str]:
     """Files that its SHA256SUMS does not name; what Python caches apart."""
-    known = {SUMS, *read_sums(bundle)}
+    known = {SUMS, SIGNATURE, *read_sums(bundle)}
     for path in sorted(bundle.rglob("*")):
         name = path.relative_to(bundle).as_posix()
         is_file = path.is_symlink() or not path.is_dir()

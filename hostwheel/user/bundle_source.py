@@ -2,7 +2,7 @@
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from hostwheel.facts.host import Host
 from hostwheel.publish.catalog import Catalog, Entry, Needs, object_key
 from hostwheel.publish.catalog_check import WHEEL
 from hostwheel.publish.entries import planned_needs
-from hostwheel.publish.evidence import page_name
+from hostwheel.publish.evidence import page_name, problems_of_smoke
 from hostwheel.user.bundle_fetch import Source
 from hostwheel.user.findings import of_needs
 from hostwheel.user.pick import pick
@@ -118,19 +118,20 @@ def evidence(out: Path, digest: str) -> Iterator[tuple[str, Path]]:
     reports = read(audit)["reports"] if audit.is_file() else []
     for number, report in enumerate(reports):
         if report["sha256"] == digest:
-            check(audit, report["verdict"] == "fits")
+            fits = report["verdict"] == "fits"
+            check(audit, () if fits else (f"the verdict is {report['verdict']}",))
             yield audit.name, audit
             if (page := out / page_name(number)).is_file():
                 yield "audit.html", page
     said = read(smoke) if smoke.is_file() else {"artifacts": {}}
     if digest in said["artifacts"].values():
-        check(smoke, said["passed"])
+        check(smoke, tuple(problems_of_smoke(out, read(out / "build.json"), said)))
         yield smoke.name, smoke
 
 
-def check(evidence: Path, passed: bool) -> None:
-    if not passed:
-        raise Refused(f"{evidence} says that the build did not pass; look there, and build again")
+def check(evidence: Path, problems: Sequence[str]) -> None:
+    if problems:
+        raise Refused(f"{evidence} says that the build did not pass: {problems[0]}")
 
 
 def chosen(catalog: Catalog, address: str, wish: Wish) -> Build:

@@ -159,11 +159,6 @@ def readme(facts: Facts) -> str:
     )
 
 
-def sums(hashes: Mapping[str, str]) -> str:
-    """As `sha256sum -c` reads it."""
-    return "".join(f"{hashes[name]}  {name}\n" for name in sorted(hashes))
-
-
 def glibc_floor(wheels: Iterable[Wheel], otherwise: str) -> str:
     """The lowest glibc that serves every wheel."""
     return max((each.glibc for each in wheels if each.glibc), key=numeric, default=otherwise)

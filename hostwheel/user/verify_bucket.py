@@ -1,32 +1,29 @@
 """A bucket: its catalog, SHA256SUMS and signature, and every file with its evidence."""
 
-import hashlib
-import json
 from collections.abc import Iterator
-from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from hostwheel.errors import BadInput, Refused
-from hostwheel.publish.catalog import Catalog, Entry, object_key, read_catalog
-from hostwheel.publish.entries import described, needs_of
-from hostwheel.publish.generations import HINT
+from hostwheel.publish.catalog import Catalog, read_catalog
+from hostwheel.publish.generations import HINT, generation_key
 from hostwheel.publish.index import render
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, Signers
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
-from hostwheel.user.verify_artifact import Given, artifact_findings
+from hostwheel.user.verify_entry import entries_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 from hostwheel.user.verify_signed import signature_findings
 
 UNSIGNED: tuple[Outcome, str] = (
     "not checked",
-    "not signed, so who published it is unknown (`hostwheel publish --key` signs)",
+    "not signed, so who published it is unknown (its publisher can: `hostwheel publish --key`)",
 )
 STRIPPED: tuple[Outcome, str] = (
     "refused",
-    "the bucket is signed, and this file has no statement: publish it with --key",
+    "the bucket is signed, and this file has no statement: do not use it, and tell the publisher",
 )
 MEANWHILE = "; if someone is publishing just now, try again in a minute"
+OLDER = (
+    "earlier generations of the catalog: nothing is installed by them (`hostwheel fsck` reads them)"
+)
 OUTSIDE = "yanks, times of upload and the order of the list: they are not signed"
 
 
@@ -40,12 +37,23 @@ def bucket_findings(where: str, read: Read, signers: Signers | None) -> Iterator
     catalog = read_catalog(text, f"{where}/{HINT}")
     signature = read(SIGNATURE)
     yield from sums_findings(read(SUMS), signature, catalog, signers)
-    yield About(name=HINT).not_checked("catalog", OUTSIDE)
+    yield from generation_findings(text, catalog, read)
     yield from About(name="pages").held(
         "index", "are those that follow from the catalog", lambda: check_pages(catalog, read)
     )
-    for entry in catalog.entries:
-        yield from entry_findings(entry, read, STRIPPED if signature else UNSIGNED, signers)
+    yield from entries_findings(catalog.entries, read, STRIPPED if signature else UNSIGNED, signers)
+
+
+def generation_findings(text: bytes, catalog: Catalog, read: Read) -> Iterator[Finding]:
+    """catalog.json is a copy of the generation from which the next publisher goes on."""
+    about, key = About(name=HINT), generation_key(catalog.generation)
+    if read(key) == text:
+        yield about.checked("catalog", f"is {key}")
+    else:
+        yield about.refused("catalog", f"is not {key}, which publishers go on from{MEANWHILE}")
+    if catalog.generation > 1:
+        yield about.not_checked("catalog", OLDER)
+    yield about.not_checked("catalog", OUTSIDE)
 
 
 def sums_findings(
@@ -53,7 +61,9 @@ def sums_findings(
 ) -> Iterator[Finding]:
     about = About(name=SUMS)
     if text is None:
-        yield about.refused("sums", "is not there; `hostwheel fsck --repair` writes it")
+        yield about.refused(
+            "sums", "is not there (its publisher can write it: `hostwheel fsck --repair`)"
+        )
         return
     yield from about.held("sums", "has the catalog's files", lambda: check_sums(text, catalog))
     if signature:
@@ -88,73 +98,3 @@ def check_pages(catalog: Catalog, read: Read) -> None:
     for page in render(catalog):
         if not page.key.endswith("/") and read(page.key) != page.body:
             raise Refused(f"{page.key} is not what the catalog gives{MEANWHILE}")
-
-
-def entry_findings(
-    entry: Entry, read: Read, unsigned: tuple[Outcome, str], signers: Signers | None
-) -> Iterator[Finding]:
-    about = About(name=entry.filename)
-    body = read(entry.key)
-    actual = hashlib.sha256(body).hexdigest() if body is not None else "nothing"
-    if body is None or actual != entry.sha256:
-        yield about.refused("catalog", f"{entry.key} is {actual}, not sha256 {entry.sha256}")
-        return
-    yield about.checked("catalog", "has the sha256 of the catalog")
-    yield from about.held(
-        "catalog", "needs what its evidence says", lambda: check_needs(entry, read)
-    )
-
-    def evidence(name: str) -> bytes | None:
-        listed = entry.evidence.get(name)
-        return read(object_key(listed, name)) if listed else None
-
-    with TemporaryDirectory(prefix="hostwheel-verify-") as folder:
-        file = Path(folder) / entry.filename
-        file.write_bytes(body)
-        if entry.kind != "archive":
-            yield from about.held(
-                "catalog", "says what its METADATA says", lambda: check_metadata(entry, file, read)
-            )
-        given = Given(
-            name=entry.filename,
-            file=file,
-            read=evidence,
-            listed=entry.evidence,
-            unsigned=unsigned,
-        )
-        yield from artifact_findings(given, signers)
-
-
-def check_metadata(entry: Entry, wheel: Path, read: Read) -> None:
-    if described(entry, wheel) != entry:
-        raise Refused("its METADATA has other requirements than the catalog")
-    if f"-{entry.platform_tag}" not in entry.filename:
-        raise Refused(f"the catalog says {entry.platform_tag}, which is not in its name")
-    key = f"{entry.key}.metadata"
-    text = read(key)
-    if text is None or hashlib.sha256(text).hexdigest() != entry.metadata:
-        raise Refused(f"{key} is not its METADATA")
-
-
-def check_needs(entry: Entry, read: Read) -> None:
-    """What the catalog says of the build and its needs, made again from the evidence."""
-    try:
-        build, audit = (parsed(entry, name, read) for name in ("build.json", "audit.json"))
-        plan = build["plan"]
-        built = plan["archive"] if entry.kind == "archive" else plan["wheel"]
-        report = next(each for each in audit["reports"] if each["artifact"] == built)
-        same = entry.kind == "variant" or report["sha256"] == entry.sha256
-        planned = (plan["recipe"], plan["host"]["title"], needs_of(plan, report))
-        agreed = (entry.recipe, entry.title, entry.needs) == planned
-    except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as error:
-        raise Refused(f"evidence of an unknown form: {type(error).__name__}: {error}") from None
-    if not (same and agreed):
-        what = "needs, recipe or host" if same else "bytes"
-        raise Refused(f"build.json and audit.json are of other {what} than the catalog says")
-
-
-def parsed(entry: Entry, name: str, read: Read) -> Any:
-    text = read(object_key(entry.evidence[name], name))
-    if text is None:
-        raise Refused(f"{name} is not there")
-    return json.loads(text)

@@ -8,18 +8,22 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from posixpath import normpath
+from stat import S_ISLNK
 from tempfile import TemporaryDirectory
-from typing import IO, Protocol
+from typing import IO, Any, Protocol
 
 from hostwheel.artifact.contents import open_artifact, walk
 from hostwheel.artifact.safely import damaged
 from hostwheel.errors import BadInput, Refused
-from hostwheel.trust.ssh import Signers
+from hostwheel.trust.ssh import BUNDLE_NAMESPACE, Seal, Signers
 from hostwheel.trust.statement import NAME
-from hostwheel.trust.sums import SUMS, read_sums
+from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.carried.sums import SAID
 from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome
+from hostwheel.user.verify_programs import program_findings
+from hostwheel.user.verify_signed import signature_findings
 
 EVIDENCE = "evidence/"  # of our wheel, statement.json among it
 UNSIGNED: tuple[Outcome, str] = (
@@ -28,8 +32,11 @@ UNSIGNED: tuple[Outcome, str] = (
 )
 OTHERS = "who made this package: its bytes are those that were bundled"
 LIST = (
-    "nobody signs a bundle: its programs (install.py first), requirements and models are those of "
-    "its own list, and whoever can change a file can change the list"
+    "nobody signed this bundle (`hostwheel bundle --key` does): its requirements, models and other "
+    "packages are those of its own list, and whoever can change a file can change the list"
+)
+NOBODY = (
+    f"{SIGNATURE} is not there, so nobody vouches for the bundle (`hostwheel bundle --key` does)"
 )
 
 
@@ -57,7 +64,11 @@ class Zip:
     archive: zipfile.ZipFile
 
     def names(self) -> tuple[str, ...]:
-        return tuple(each.filename for each in self.archive.infolist() if not each.is_dir())
+        """Refused for a link: what it leads to is not in the archive."""
+        members = [each for each in self.archive.infolist() if not each.is_dir()]
+        if link := next((each for each in members if S_ISLNK(each.external_attr >> 16)), None):
+            raise Refused(f"{link.filename} is a link, and bundles have none")
+        return tuple(each.filename for each in members)
 
     def open(self, name: str) -> IO[bytes]:
         return self.archive.open(name)
@@ -83,16 +94,23 @@ def bundle_findings(path: Path, signers: Signers | None) -> Iterator[Finding]:
 
 def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
     sums = About(name=SUMS)
-    names = files.names()
     try:
+        names = files.names()
         listed = listed_files(files, names)
     except Refused as error:
         yield sums.refused("sums", str(error))
         return
     found = tuple(sum_findings(files, names, listed))
     yield from found
-    yield sums.not_checked("signature", LIST)
-    ours = our_wheel(files)
+    signed = tuple(list_findings(files, names, signers))
+    yield from signed
+    said = read_said(files)
+    vouched = any(each.check == "signer" and each.outcome == "checked" for each in signed)
+    if not vouched:
+        yield from program_findings(listed, str(said.get("tool")))
+    if vouched and f"{EVIDENCE}{NAME}" not in names:
+        signers = None  # theirs is the whole bundle, and it says nothing of who built the wheel
+    ours = f"wheels/{said['wheel']}"
     for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
         if any(each.about == name and each.outcome == "refused" for each in found):
             continue  # it has other bytes, and that was said
@@ -104,14 +122,31 @@ def listed_files(files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
         raise Refused("is not in the bundle, so nothing says what was bundled")
     if doubles := [name for name, count in Counter(names).items() if count > 1]:
         raise Refused(f"{doubles[0]} is in the bundle twice")
+    if odd := next((each for each in names if normpath(f"/{each}") != f"/{each}"), None):
+        raise Refused(f"{odd!r} is in the bundle, a name that leads elsewhere")
     with files.open(SUMS) as file:
         return read_sums(file.read())
+
+
+def list_findings(
+    files: Files, names: tuple[str, ...], signers: Signers | None
+) -> Iterator[Finding]:
+    """Who vouches for SHA256SUMS. Where signers are named, an unsigned bundle is refused."""
+    about = About(name=SUMS)
+    if SIGNATURE in names:
+        with files.open(SUMS) as text, files.open(SIGNATURE) as signature:
+            seal = Seal(data=text.read(), signature=signature.read(), namespace=BUNDLE_NAMESPACE)
+        yield from signature_findings(about, seal, signers)
+    elif signers:
+        yield about.refused("signature", NOBODY)
+    else:
+        yield about.not_checked("signature", LIST)
 
 
 def sum_findings(
     files: Files, names: tuple[str, ...], listed: Mapping[str, str]
 ) -> Iterator[Finding]:
-    for name in sorted({*names, *listed} - {SUMS}):
+    for name in sorted({*names, *listed} - {SUMS, SIGNATURE}):
         about = About(name=name)
         if name not in listed:
             yield about.refused("sums", f"is in the bundle and not in {SUMS}")
@@ -131,11 +166,12 @@ def digest(files: Files, name: str) -> str:
     return seen.hexdigest()
 
 
-def our_wheel(files: Files) -> str:
-    """The name of the wheel that hostwheel built. BadInput where bundle.json names none."""
+def read_said(files: Files) -> Mapping[str, Any]:
+    """bundle.json. BadInput where it does not name the wheel that hostwheel built."""
     try:
         with files.open(SAID) as file:
-            return f"wheels/{json.load(file)['wheel']}"
+            said: Mapping[str, Any] = json.load(file)
+        return {**said, "wheel": str(said["wheel"])}
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise BadInput(f"{SAID} names no wheel ({error}): make the bundle anew") from None
 

@@ -8,14 +8,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from hostwheel.errors import BadInput
-from hostwheel.plan.files import check_file
 from hostwheel.plan.show import people
+from hostwheel.trust.keyfiles import check_allowed, check_revoked
 from hostwheel.trust.ssh import Signers, read_key
 from hostwheel.user.verify import verify
 from hostwheel.user.verify_finding import Finding, Outcome
 
 WHAT = "check who built files, from what, and that they are exactly those"
 EXAMPLE = "hostwheel verify https://wheels.example.org/llama --allowed-signers signers"
+THEIRS = "the publisher gives it: a line such as `ssh-ed25519 AAAA…`, in a file"
 ORDER: tuple[Outcome, ...] = ("checked", "not checked", "refused")
 
 
@@ -45,15 +46,15 @@ def run_verify(arguments: argparse.Namespace) -> int:
 
 
 def signers_of(arguments: argparse.Namespace) -> Signers | None:
-    """BadInput for files that cannot be read, and for --revoked alone."""
-    for path in (arguments.allowed_signers, arguments.revoked):
-        if path:
-            check_file(path)
+    """BadInput for files that are not what they have to be, and for --revoked alone."""
     if arguments.revoked and not arguments.allowed_signers:
         raise BadInput("--revoked goes with --allowed-signers; with --key, leave that key out")
     if arguments.key:
-        return Signers(key=read_key(arguments.key))
+        return Signers(key=read_key(arguments.key, THEIRS))
+    if arguments.revoked:
+        check_revoked(arguments.revoked)
     if arguments.allowed_signers:
+        check_allowed(arguments.allowed_signers)
         return Signers(allowed=arguments.allowed_signers, revoked=arguments.revoked)
     return None
 

@@ -17,6 +17,7 @@ Check = Literal[
     "subject",  # it is of exactly this file
     "evidence",  # is what the statement, or the catalog, names
     "sbom",  # is the one that the statement names
+    "programs",  # those of a bundle are as hostwheel writes them
     "record",  # the files in a wheel are those of its RECORD
 ]
 Read: TypeAlias = Callable[[str], bytes | None]
