@@ -54,6 +54,11 @@ def test_imports_point_one_way() -> None:
         assert set(imported_wings(path)) <= allowed, path
 
 
+def test_one_module_asks_the_network() -> None:
+    asking = {path.name for path in PACKAGE.rglob("*.py") if "urlopen" in path.read_text()}
+    assert asking == {"web.py", "pins.py"}  # the latter: a registry's challenge, and HEAD
+
+
 def test_what_goes_into_wheels_and_bundles_needs_only_the_standard_library() -> None:
     for name in ("cpuid.py", "guard.py", "inwheel.py", "libc.py"):
         assert list(imported_wings(PACKAGE / "facts" / name)) == []
