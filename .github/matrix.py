@@ -7,8 +7,8 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 
-from hostwheel.__main__ import planned
 from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.plan.command import planned
 from hostwheel.plan.data import find_data
 from hostwheel.plan.plan import Plan
 from hostwheel.plan.recipe import recipe_names

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostwheel.__main__ import planned
 from hostwheel.facts.cuda import TOOLKITS
+from hostwheel.plan.command import planned
 from hostwheel.plan.data import find_data
 from hostwheel.plan.recipe import recipe_names
 

@@ -3,41 +3,116 @@
 import argparse
 import errno
 import io
-import json
 import os
 import signal
 import sys
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pkgutil import resolve_name
+from textwrap import fill
 from types import FrameType
-from typing import TypeAlias
 
 from hostwheel import __version__
-from hostwheel.audit.command import add_arguments
-from hostwheel.build.build import build
-from hostwheel.build.report import write_report
-from hostwheel.build.reproducible import check_reproducible
-from hostwheel.bump.planned import planned_by
-from hostwheel.bump.registry import INDEX
-from hostwheel.bump.request import Request, answer, pin
-from hostwheel.bump.show import show_bump
-from hostwheel.container.command import (
-    add_build_engine,
-    add_image_arguments,
-    builder_for,
-    image,
-    pins,
-)
 from hostwheel.errors import HostwheelError, MachineLacks
-from hostwheel.plan.data import Data, file_hashes, find_data
-from hostwheel.plan.patches import patch_hashes
-from hostwheel.plan.plan import Plan, make_plan
-from hostwheel.plan.recipe import load_recipe, recipe_names
-from hostwheel.plan.show import HEADINGS, markdown, people, recipe_rows, show_plan, table
-from hostwheel.publish import command as publishing
 from hostwheel.run import forget_closed_terminal
-from hostwheel.smoke.command import EXAMPLE, WHAT, add_smoke_arguments
-from hostwheel.user import commands as using
+
+COMMANDS: Mapping[str, tuple[str, str, str]] = {
+    "recipes": (
+        "plan.command:add_recipes_arguments",
+        "show the table of recipes",
+        "hostwheel recipes",
+    ),
+    "plan": (
+        "plan.command:add_plan_arguments",
+        "show what would be built, to the last option",
+        "hostwheel plan a10g --json",
+    ),
+    "build": (
+        "container.build_command:add_build",
+        "build wheel and archive into out/RECIPE",
+        "hostwheel build cpu-avx2",
+    ),
+    "image": (
+        "container.build_command:add_image",
+        "make the container image that a recipe is built in",
+        "hostwheel image a10g --engine docker",
+    ),
+    "pins": (
+        "container.build_command:add_pins",
+        "look up the digests of the base images, and write them into docker/images.toml",
+        "hostwheel pins",
+    ),
+    "audit": (
+        "audit.command:add_arguments",
+        "read a finished wheel, archive or library, and say on which hosts it runs",
+        "hostwheel audit some.whl --host aws-g5",
+    ),
+    "smoke": (
+        "smoke.command:add_smoke_arguments",
+        "test the built wheel and archive on this machine and on the host's emulated CPU",
+        "hostwheel smoke cpu-avx2",
+    ),
+    "parity": (
+        "user.parity_command:add_parity_arguments",
+        "compare a GGUF's log-probabilities with those of transformers in float32",
+        "hostwheel parity --gguf m.F32.gguf --gguf m.Q8_0.gguf --model folder",
+    ),
+    "bump": (
+        "bump.command:add_bump_arguments",
+        "say what a new upstream version changes, and pin it",
+        "hostwheel bump 0.3.37",
+    ),
+    "publish": (
+        "publish.command:add_publish_arguments",
+        "put a proved build into a bucket that pip and uv read as an index",
+        "hostwheel publish out/a10g --to s3://wheels/llama --dry-run",
+    ),
+    "yank": (
+        "publish.command:add_yank_arguments",
+        "mark a published file as not to be chosen; who has locked it still gets it",
+        "hostwheel yank s3://wheels/llama FILENAME --reason 'wrong rope scaling'",
+    ),
+    "unyank": (
+        "publish.command:add_unyank_arguments",
+        "take a yank back",
+        "hostwheel unyank s3://wheels/llama FILENAME",
+    ),
+    "prune": (
+        "publish.command:add_prune_arguments",
+        "remove old generations of the catalog, and objects that nothing refers to",
+        "hostwheel prune s3://wheels/llama --keep 10 --dry-run",
+    ),
+    "fsck": (
+        "publish.command:add_fsck_arguments",
+        "look at everything in a bucket: hashes, links, pages, and what belongs to nothing",
+        "hostwheel fsck s3://wheels/llama",
+    ),
+    "capture": (
+        "user.capture_command:add_capture_arguments",
+        "print this machine as a host file",
+        "hostwheel capture > host.toml",
+    ),
+    "pick": (
+        "user.pick_command:add_pick_arguments",
+        "choose the build of a bucket that runs fastest here, and say why none of the others",
+        "hostwheel pick https://wheels.example.org --host host.toml",
+    ),
+    "doctor": (
+        "user.doctor_command:add_doctor_arguments",
+        "say whether an installed or given build can run here, and what to do where it cannot",
+        "hostwheel doctor --python .venv",
+    ),
+    "bundle": (
+        "user.bundle_command:add_bundle_arguments",
+        "put a build and all it needs into one file, to install without network",
+        "hostwheel bundle out/a10g --gguf model.gguf -o submission.zip",
+    ),
+    "verify": (
+        "user.verify_command:add_verify_arguments",
+        "check who built files, from what, and that they are exactly those",
+        "hostwheel verify https://wheels.example.org/llama --allowed-signers signers",
+    ),
+}
+"""Name → what adds its options, imported when the command is called; what it does; an example."""
 
 EXIT_CODES = """\
 exit status:
@@ -47,12 +122,12 @@ exit status:
   3  the machine lacks something"""
 STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
-Commands: TypeAlias = "argparse._SubParsersAction[argparse.ArgumentParser]"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     never_fail_to_print()
-    arguments = parser().parse_args(argv)
+    given = sys.argv[1:] if argv is None else argv
+    arguments = parser(given).parse_args(given)
     for number in STOPPING:
         if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
             signal.signal(number, stopped)
@@ -97,7 +172,8 @@ def stopped(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt(number)
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(argv: Sequence[str] = ()) -> argparse.ArgumentParser:
+    """All subcommands; only that which `argv` names has its options, and its wing is imported."""
     top = argparse.ArgumentParser(
         prog="hostwheel",
         description="Wheels and servers of llama.cpp for one named host.",
@@ -106,226 +182,18 @@ def parser() -> argparse.ArgumentParser:
     )
     top.add_argument("--version", action="version", version=f"hostwheel {__version__}")
     commands = top.add_subparsers(required=True, metavar="COMMAND")
-    add_recipes(commands)
-    add_plan(commands)
-    add_build(commands)
-    add_image(commands)
-    add_pins(commands)
-    add_audit(commands)
-    add_smoke_arguments(command(commands, "smoke", WHAT, EXAMPLE))
-    add_parity(commands)
-    add_bump(commands)
-    for name, (what, example, add) in {**publishing.COMMANDS, **using.COMMANDS}.items():
-        add(command(commands, name, what, example))
+    called = next((each for each in argv if not each.startswith("-")), None)
+    for name, (where, what, example) in COMMANDS.items():
+        made = commands.add_parser(
+            name,
+            help=what,
+            description=fill(what, 78),
+            epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        if name == called:
+            resolve_name(f"hostwheel.{where}")(made)
     return top
-
-
-def command(commands: Commands, name: str, what: str, example: str) -> argparse.ArgumentParser:
-    made = commands.add_parser(
-        name,
-        help=what,
-        description=what,
-        epilog=f"example:\n  {example}\n\n{EXIT_CODES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    made.add_argument("--recipes", type=Path, metavar="DIR", help="a recipes folder to use")
-    return made
-
-
-def add_recipes(commands: Commands) -> None:
-    made = command(commands, "recipes", "show the table of recipes", "hostwheel recipes")
-    made.add_argument("--markdown", action="store_true", help="as the README has it")
-    made.add_argument("--json", action="store_true", help="for machines")
-    made.set_defaults(run=run_recipes)
-
-
-def add_plan(commands: Commands) -> None:
-    what = "show what would be built, to the last option"
-    made = command(commands, "plan", what, "hostwheel plan a10g --json")
-    made.add_argument("recipe", help="a recipe's name, or a TOML file")
-    made.add_argument("--json", action="store_true", help="for machines")
-    made.set_defaults(run=run_plan)
-
-
-def add_build(commands: Commands) -> None:
-    what = "build wheel and archive into out/RECIPE"
-    made = command(commands, "build", what, "hostwheel build cpu-avx2")
-    made.add_argument("recipe", help="a recipe's name, or a TOML file")
-    made.add_argument("--archive", type=Path, metavar="FILE", help="a local copy of the source")
-    made.add_argument("--out", type=Path, metavar="DIR", default=Path("out"), help="default: out")
-    made.add_argument("--json", action="store_true", help="print build.json at the end")
-    made.add_argument(
-        "--report", action="store_true", help="only draw where the time of the last build went"
-    )
-    made.add_argument(
-        "--check-reproducible",
-        action="store_true",
-        help="build twice, the second time from nothing, and compare byte by byte",
-    )
-    add_build_engine(made)
-    made.set_defaults(run=run_build)
-
-
-def add_image(commands: Commands) -> None:
-    what = "make the container image that a recipe is built in"
-    made = command(commands, "image", what, "hostwheel image a10g --engine docker")
-    add_image_arguments(made)
-    made.set_defaults(run=run_image)
-
-
-def add_pins(commands: Commands) -> None:
-    what = "look up the digests of the base images, and write them into docker/images.toml"
-    made = command(commands, "pins", what, "hostwheel pins")
-    made.set_defaults(run=run_pins)
-
-
-def add_audit(commands: Commands) -> None:
-    what = "read a finished wheel, archive or library, and say on which hosts it runs"
-    made = command(commands, "audit", what, "hostwheel audit some.whl --host aws-g5")
-    add_arguments(made)
-
-
-def add_parity(commands: Commands) -> None:
-    what = "compare a GGUF's log-probabilities with those of transformers in float32"
-    example = "hostwheel parity --gguf m.F32.gguf --gguf m.Q8_0.gguf --model folder"
-    made = command(commands, "parity", what, example)
-    made.add_argument(
-        "--gguf",
-        type=Path,
-        metavar="FILE",
-        action="append",
-        required=True,
-        help="what llama.cpp reads; may be given more than once",
-    )
-    made.add_argument(
-        "--model",
-        type=Path,
-        metavar="PATH",
-        help="what transformers reads: a folder of save_pretrained, or a GGUF; "
-        "default: the first --gguf",
-    )
-    made.add_argument(
-        "--at-most",
-        type=difference,
-        metavar="X",
-        help="exit 1 where an F32 cache differs by more than X, or in the likeliest token",
-    )
-    made.add_argument("--json", action="store_true", help="for machines")
-    made.set_defaults(run=run_parity)
-
-
-def difference(text: str) -> float:
-    """A bound for a difference; with NaN or below 0 all would be refused, after minutes."""
-    found = float(text)
-    if not found >= 0:
-        raise ValueError
-    return found
-
-
-def add_bump(commands: Commands) -> None:
-    what = "say what a new upstream version changes, and pin it"
-    made = command(commands, "bump", what, "hostwheel bump 0.3.37")
-    made.add_argument("version", help="a version of llama-cpp-python")
-    made.add_argument("--archive", type=Path, metavar="FILE", help="a local copy of its archive")
-    made.add_argument("--index", default=INDEX, metavar="URL", help=f"default: {INDEX}")
-    base = made.add_mutually_exclusive_group()
-    base.add_argument("--from", dest="base", help="a pinned version; default: the pinned default")
-    base.add_argument("--from-archive", type=Path, metavar="FILE", help="an archive instead")
-    made.add_argument("--write", action="store_true", help="pin it, if the patches apply")
-    made.add_argument("--json", action="store_true", help="for machines")
-    made.set_defaults(run=run_bump)
-
-
-def planned(wanted: str, data: Data) -> Plan:
-    recipe = load_recipe(wanted, data.recipes)
-    patches = patch_hashes(data.patches, recipe.source.version)
-    return make_plan(recipe, patches, file_hashes(data.locks, "*.txt"))
-
-
-def run_recipes(arguments: argparse.Namespace) -> int:
-    data = find_data(arguments.recipes)
-    rows = recipe_rows(planned(name, data) for name in recipe_names(data.recipes))
-    if arguments.json:
-        print(json.dumps([dict(zip(HEADINGS, row, strict=True)) for row in rows], indent=1))
-    elif arguments.markdown:
-        print(markdown(rows), end="")
-    else:
-        people().print(table(rows))
-    return 0
-
-
-def run_plan(arguments: argparse.Namespace) -> int:
-    plan = planned(arguments.recipe, find_data(arguments.recipes))
-    if arguments.json:
-        print(json.dumps(plan.json(), indent=1))
-    else:
-        show_plan(plan, people())
-    return 0
-
-
-def run_build(arguments: argparse.Namespace) -> int:
-    data = find_data(arguments.recipes)
-    plan = planned(arguments.recipe, data)
-    out = arguments.out / plan.recipe
-    if arguments.report:
-        print(write_report(out))
-        return 0
-    make = check_reproducible if arguments.check_reproducible else build
-    builder = builder_for(plan, data, arguments.engine, arguments.base)
-    wheel = make(plan, data, out, archive=arguments.archive, builder=builder)
-    print((out / "build.json").read_text() if arguments.json else wheel)
-    return 0
-
-
-def run_image(arguments: argparse.Namespace) -> int:
-    data = find_data(arguments.recipes)
-    print(image(planned(arguments.recipe, data), data, arguments.engine, arguments.base))
-    return 0
-
-
-def run_pins(arguments: argparse.Namespace) -> int:
-    for line in pins(find_data(arguments.recipes)):
-        print(line)
-    return 0
-
-
-def run_parity(arguments: argparse.Namespace) -> int:
-    try:  # late: numpy and llama_cpp belong to this command alone
-        from hostwheel.readout.parity_report import as_json, show
-        from hostwheel.readout.parity_run import Request, check_agreement, parity
-    except ModuleNotFoundError as error:
-        raise MachineLacks(
-            f"{error.name} is not installed: pip install 'hostwheel[parity]'"
-        ) from error
-    report = parity(Request(ggufs=tuple(arguments.gguf), model=arguments.model))
-    if arguments.json:
-        print(json.dumps(as_json(report), indent=1))
-    else:
-        show(report, people())
-    if arguments.at_most is not None:
-        check_agreement(report, arguments.at_most)
-    return 0
-
-
-def run_bump(arguments: argparse.Namespace) -> int:
-    data = find_data(arguments.recipes)
-    plans = [planned(name, data) for name in recipe_names(data.recipes)]
-    request = Request(
-        version=arguments.version,
-        archive=arguments.archive,
-        index=arguments.index,
-        base=arguments.base,
-        base_archive=arguments.from_archive,
-        write=arguments.write,
-    )
-    found = answer(request, data, planned_by(plans))
-    if arguments.json:
-        print(json.dumps(found.bump.json(), indent=1))
-    else:
-        show_bump(found.bump, people())
-    if arguments.write:
-        pin(found, data)
-    return 1 if found.bump.unplanned else 0
 
 
 if __name__ == "__main__":

@@ -17,9 +17,12 @@ from smoke.installed import Artifact, Installed, fresh_environment, put_hostwhee
 from smoke.serving import server
 from smoke.tinymodel import quantized
 
+OnModel = Callable[[str], tuple[str, ...]]
+
 __all__ = ["server"]  # a fixture of its own file, for all
 
 NO_MODEL = "qemu has no model of this host's CPU"
+NO_EMULATOR = "not run here: it needs an emulator, and --no-emulator was given"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,6 +39,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--source", type=existing, help="the folder of llama.cpp's sources")
     group.addoption("--model", type=existing, help="SmolLM2-135M-Instruct Q4_1; else downloaded")
     group.addoption("--gpu", action="store_true", help="a GPU has to be found")
+    group.addoption(
+        "--no-emulator",
+        action="store_true",
+        help="run what needs no qemu-user; `hostwheel smoke` never does, and takes it for no proof",
+    )
 
 
 def existing(path: str) -> Path:
@@ -90,17 +98,24 @@ def installed(artifact: Artifact, tmp_path_factory: pytest.TempPathFactory) -> I
 
 
 @pytest.fixture(scope="session")
-def emulated(emulated_model: str | None) -> tuple[str, ...]:
-    """What to put before a command line so that it runs on the host's CPU model, quietly."""
+def on_model(pytestconfig: pytest.Config) -> OnModel:
+    """`on_model(cpu)`: what to put before a command line so that it runs on that model, quietly."""
+
+    def wrap(model: str) -> tuple[str, ...]:
+        if pytestconfig.getoption("--no-emulator"):
+            pytest.skip(NO_EMULATOR)
+        emulator = find_emulator()
+        return (emulator, "-cpu", quiet(emulator, model))
+
+    return wrap
+
+
+@pytest.fixture(scope="session")
+def emulated(emulated_model: str | None, on_model: OnModel) -> tuple[str, ...]:
+    """What to put before a command line so that it runs on the host's CPU model."""
     if emulated_model is None:
         pytest.skip(NO_MODEL)
     return on_model(emulated_model)
-
-
-def on_model(model: str) -> tuple[str, ...]:
-    """What to put before a command line so that it runs on `model`."""
-    emulator = find_emulator()
-    return (emulator, "-cpu", quiet(emulator, model))
 
 
 @pytest.fixture(scope="session")

@@ -16,10 +16,10 @@ import pytest
 from hostwheel.smoke.emulate import self_test
 from smoke import engine
 from smoke.apart import TWO_RIGHT_WAYS, apart
-from smoke.conftest import on_model
+from smoke.conftest import NO_MODEL, OnModel
 from smoke.installed import Installed
-from smoke.planted import planted_copy
 from smoke.serving import Server, serve
+from smoke.spoiled import planted_copy
 
 TOKENS = [1, 450, 7483, 310, 3444, 338, 278, 14744, 310, 7379, 322, 278, 4234]
 KINDS = ("F16", "Q4_0", "Q8_0", "Q4_K", "Q6_K")
@@ -89,10 +89,12 @@ def older_model(features: Sequence[str]) -> str:
     return "Westmere" if "avx" in features else "Conroe"
 
 
-def without(model: str | None, feature: str) -> tuple[str, ...]:
-    if model is None:
-        pytest.skip("qemu has no model of this host's CPU")
-    return on_model(f"{model},-{feature}")
+@pytest.fixture
+def without(emulated_model: str | None, on_model: OnModel) -> OnModel:
+    """`without(feature)`: what to put before a command line so that the host's CPU lacks it."""
+    if emulated_model is None:
+        pytest.skip(NO_MODEL)
+    return lambda feature: on_model(f"{emulated_model},-{feature}")
 
 
 def test_the_emulator_proves_itself(emulated: tuple[str, ...]) -> None:
@@ -143,7 +145,7 @@ def test_emulated_llama_server_says_what_it_says_here(
 
 
 def test_the_import_is_refused_on_an_older_cpu(
-    installed: Installed, plan: Mapping[str, Any]
+    installed: Installed, plan: Mapping[str, Any], on_model: OnModel
 ) -> None:
     """With a sentence, not an illegal instruction. A7, A17"""
     wrap = on_model(older_model(plan["features"]))
@@ -153,7 +155,9 @@ def test_the_import_is_refused_on_an_older_cpu(
     assert "This CPU, or the virtual machine around it, lacks: " in done.stderr
 
 
-def test_the_programs_refuse_an_older_cpu(installed: Installed, plan: Mapping[str, Any]) -> None:
+def test_the_programs_refuse_an_older_cpu(
+    installed: Installed, plan: Mapping[str, Any], on_model: OnModel
+) -> None:
     wrap = on_model(older_model(plan["features"]))
     for tool in plan["tools"]:
         done = installed.run(tool, "--version", wrap=wrap)
@@ -162,7 +166,11 @@ def test_the_programs_refuse_an_older_cpu(installed: Installed, plan: Mapping[st
 
 
 def test_without_the_guard_an_older_cpu_dies(
-    installed: Installed, plan: Mapping[str, Any], tasks: Path, tmp_path: Path
+    installed: Installed,
+    plan: Mapping[str, Any],
+    on_model: OnModel,
+    tasks: Path,
+    tmp_path: Path,
 ) -> None:
     """So the code really uses what its label says. A21"""
     wrap = on_model(older_model(plan["features"]))
@@ -172,12 +180,12 @@ def test_without_the_guard_an_older_cpu_dies(
 
 
 def test_a_masked_feature_that_is_compiled_in_is_refused(
-    installed: Installed, plan: Mapping[str, Any], emulated_model: str | None
+    installed: Installed, plan: Mapping[str, Any], without: OnModel
 ) -> None:
     """A virtual machine masks some; no marketing name says so. A19"""
     if "fma" not in plan["features"]:
         pytest.skip("FMA is not compiled in")
-    wrap = without(emulated_model, "fma")
+    wrap = without("fma")
     done = installed.run("python", "-c", "import llama_cpp", wrap=wrap)
     assert done.returncode == 1
     assert "lacks: fma.\n" in done.stderr
@@ -185,10 +193,10 @@ def test_a_masked_feature_that_is_compiled_in_is_refused(
 
 
 def test_a_masked_feature_that_is_not_compiled_in_does_not_matter(
-    installed: Installed, plan: Mapping[str, Any], emulated_model: str | None
+    installed: Installed, plan: Mapping[str, Any], without: OnModel
 ) -> None:
     assert "movbe" not in plan["features"]
-    wrap = without(emulated_model, "movbe")
+    wrap = without("movbe")
     done = installed.run("python", "-c", "import llama_cpp", wrap=wrap)
     assert done.returncode == 0, done.stderr
     assert installed.run("llama-server", "--version", wrap=wrap).returncode == 0

@@ -13,9 +13,8 @@ import pytest
 
 from smoke.bounds import PROMPT, ROUNDING, Answer, Row, Setting, Task, ask, faults
 from smoke.installed import Installed
-from smoke.planted import lend_cuda
 from smoke.reference import Weights, last_logits, load
-from smoke.shifted import shift_by_five
+from smoke.spoiled import lend_cuda, shift_by_five
 
 Tiny = Callable[[str], Path]
 

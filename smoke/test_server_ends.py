@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from smoke.installed import Artifact, Installed, unpack
-from smoke.planted import lend_cuda
 from smoke.recorded import BEGINNING, COMPLETION
 from smoke.serving import ENDLESS, Server, serve, until, well
+from smoke.spoiled import lend_cuda
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

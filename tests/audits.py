@@ -8,8 +8,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from hostwheel.artifact.facts import Artifact, Code, Contents, File, Member, Native, Spot, Use
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import (
+    Artifact,
+    Code,
+    Contents,
+    File,
+    Image,
+    Member,
+    Native,
+    Spot,
+    Use,
+)
 from hostwheel.artifact.wheelfile import read_wheel
 from hostwheel.audit.audit import audit, findings
 from hostwheel.audit.result import Finding, Report

@@ -17,6 +17,7 @@ from hostwheel.publish.variants import Variant, variant_of
 from tests.audits import pack
 
 AVX2 = ("sse3", "ssse3", "sse4_1", "sse4_2", "popcnt", "avx", "f16c", "fma", "bmi2", "avx2")
+AVX512 = (*AVX2, "avx512f", "avx512cd", "avx512vl", "avx512dq", "avx512bw")
 TAG = "py3-none-manylinux_2_17_x86_64"
 UPLOADED = "2026-11-30T12:00:00.000000Z"
 Objects = dict[str, tuple[bytes, str]]

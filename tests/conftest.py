@@ -8,12 +8,13 @@ import pytest
 from hostwheel.__main__ import main
 from hostwheel.build.build import cache_folder
 from hostwheel.build.locked import install_locked
+from hostwheel.publish.bucket import Bucket
 from hostwheel.smoke.model import LOCK
 from hostwheel.smoke.smoke import Request, smoke
 from tests.builds import CHECKOUT, Built, Installed, build, install
 from tests.ceph import ceph
 from tests.plans import need
-from tests.stores import moto
+from tests.stores import aws_environment, moto, s3_bucket
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +27,12 @@ def s3_server() -> Iterator[str]:
     """The address of moto's S3 server."""
     with moto() as address:
         yield address
+
+
+@pytest.fixture
+def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Bucket:
+    aws_environment(s3_server, monkeypatch)
+    return s3_bucket(f"bucket-{abs(hash(request.node.name))}", "some/prefix")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from tests.plans import ROOT, lacking, need
 
 BASE = "localhost/hostwheel-base:bookworm"
 BASE_CUDA12 = "localhost/hostwheel-base:bookworm-cuda12"
-BARE = "localhost/bare:trixie"
+BARE = "localhost/bare:trixie-venv"
 STORAGE = """\
 [storage]
 driver = "overlay"
@@ -22,7 +22,7 @@ graphroot = "{folder}/graph"
 MAKE_BARE = """
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
-debootstrap --variant=minbase --include=python3 trixie "$root" http://deb.debian.org/debian
+debootstrap --variant=minbase --include=python3,python3-venv trixie "$root" http://deb.debian.org/debian
 rm -rf "$root"/var/cache/apt/archives/*.deb "$root"/var/lib/apt/lists/*
 tar -C "$root" -c . | "$1" import - "$2"
 """
@@ -92,7 +92,7 @@ def load_cuda12_base(engine: str) -> None:
 
 
 def load_bare(engine: str) -> None:
-    """Another release, Debian 13, with a Python and without any compiler."""
+    """Another release, Debian 13, with a Python and its pip, and without any compiler."""
     need("debootstrap", "apt-get install debootstrap, as root")
     kept(engine, BARE, ("sh", "-euc", MAKE_BARE, "make-bare", engine, BARE))
 

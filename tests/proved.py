@@ -10,11 +10,15 @@ from pathlib import Path
 from tempfile import mkdtemp
 from typing import Any
 
+import pytest
+
 from hostwheel.__main__ import main
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.smoked import GROUPS, count_by_file
 from hostwheel.build.archive import write_archive
+from hostwheel.errors import Refused
 from hostwheel.plan.plan import Plan
+from hostwheel.publish.evidence import read_evidence
 from tests.audits import planned_wheel
 from tests.plans import plan_for, wheel_files
 
@@ -100,3 +104,19 @@ def replanned(out: Path, **changes: Any) -> Plan:
     plan = dataclasses.replace(plan_for("cpu-avx2"), **changes)
     write_build(out, plan)
     return plan
+
+
+def refusal(out: Path) -> str:
+    with pytest.raises(Refused) as refused:
+        read_evidence(out)
+    return str(refused.value)
+
+
+def read(file: Path) -> Any:
+    return json.loads(file.read_text())
+
+
+def report_of(out: Path) -> dict[str, Any]:
+    """The wheel's report."""
+    found: dict[str, Any] = read(out / "audit.json")["reports"][0]
+    return found

@@ -5,7 +5,7 @@ does, and the odd ones that a page must bear.
 from dataclasses import replace
 from typing import Any
 
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Image
 from hostwheel.audit.result import FileReport, Finding, Fit, Floor, Report
 
 LIB = "llama_cpp/lib/"

@@ -18,7 +18,7 @@ import boto3
 import pytest
 
 from hostwheel.publish.bucket import Bucket, Stored
-from hostwheel.publish.page import Page
+from hostwheel.publish.page import HTML, INDEX_CACHE, Page
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Through
 from tests.plans import ROOT
@@ -227,3 +227,7 @@ def s3_bucket(name: str, prefix: str = "") -> Bucket:
     """A new bucket of the server in the environment."""
     boto3.client("s3", region_name="us-east-1").create_bucket(Bucket=name)
     return open_bucket(f"s3://{name}/{prefix}")
+
+
+def page(key: str, body: bytes = b"body") -> Page:
+    return Page(key=key, body=body, content_type=HTML, cache_control=INDEX_CACHE)

@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
-from hostwheel.artifact.binary import is_elf
+from hostwheel.artifact.magic import is_elf
 from hostwheel.build.archive import write_archive
 from hostwheel.build.product import Product, unpack_wheel
 from hostwheel.plan.defines import TOOLS

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.artifact.facts import Artifact
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Artifact, Image
 from hostwheel.audit.cuda import driver_floor, runs_on
 from hostwheel.audit.target import Target
 from hostwheel.facts.cuda import MAJOR_DRIVERS, RELEASES, TOOLKITS

@@ -1,38 +1,19 @@
 """Buckets: a folder and a real S3 server, by the same rules."""
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
-import boto3
 import pytest
 
 from hostwheel.errors import BadInput, MachineLacks, Refused
-from hostwheel.publish import store
 from hostwheel.publish.bucket import PROBE, Bucket, check_create_only
-from hostwheel.publish.page import HTML, INDEX_CACHE, Page
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst
-from tests.stores import (
-    Memory,
-    Overwriting,
-    aws_environment,
-    folder,
-    free_port,
-    s3_bucket,
-)
+from tests.stores import Memory, Overwriting, aws_environment, folder, page
 
 AWKWARD = ("a+b.whl", "objects/a b", "objects/ü/%2B", "deep/er/than/that.json")
-
-
-@pytest.fixture
-def s3(s3_server: str, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Bucket:
-    aws_environment(s3_server, monkeypatch)
-    return s3_bucket(f"bucket-{abs(hash(request.node.name))}", "some/prefix")
 
 
 @pytest.fixture(params=["folder", "s3", "memory"])
@@ -42,10 +23,6 @@ def bucket(request: pytest.FixtureRequest, tmp_path: Path) -> Bucket:
         found: Bucket = request.getfixturevalue("s3")
         return found
     return folder(tmp_path / "a bucket+") if request.param == "folder" else Memory()
-
-
-def page(key: str, body: bytes = b"body") -> Page:
-    return Page(key=key, body=body, content_type=HTML, cache_control=INDEX_CACHE)
 
 
 # what all do
@@ -106,125 +83,6 @@ def test_of_sixteen_creators_one_is_first(bucket: Bucket) -> None:
             made = list(pool.map(create, range(16)))
         assert made.count(True) == 1
         assert bucket.read(f"round/{number}") == str(made.index(True)).encode()
-
-
-# S3
-
-
-def test_s3_keeps_types_cache_headers_and_slashes(
-    s3: Bucket, request: pytest.FixtureRequest
-) -> None:
-    for key in ("simple/", "simple", "simple/x"):
-        s3.put(page(key, key.encode()))
-    assert {each.key: s3.read(each.key) for each in s3.list("")} == {
-        "simple": b"simple",
-        "simple/": b"simple/",
-        "simple/x": b"simple/x",
-    }
-    client = boto3.client("s3", region_name="us-east-1")
-    name = s3.url.split("/")[2]
-    for key in ("simple/", "simple/x"):
-        found = client.head_object(Bucket=name, Key=f"some/prefix/{key}")
-        assert (found["ContentType"], found["CacheControl"]) == (HTML, INDEX_CACHE)
-    s3.delete("simple/")
-    assert s3.read("simple/") is None
-    assert s3.read("simple") == b"simple"
-
-
-def test_s3_without_the_bucket(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment(s3_server, monkeypatch)
-    bucket = open_bucket("s3://no-such-bucket")
-    with pytest.raises(BadInput, match="make the bucket first"):
-        check_create_only(bucket)
-
-
-def test_s3_where_nobody_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment(f"http://127.0.0.1:{free_port()}", monkeypatch)
-    monkeypatch.setitem(store.RETRIES, "max_retries", 1)
-    bucket = open_bucket("s3://bucket")
-    with pytest.raises(MachineLacks, match="see that the address and the credentials are right"):
-        bucket.read("x")
-
-
-def test_s3_by_the_option(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment("http://127.0.0.1:1", monkeypatch)
-    boto3.client("s3", endpoint_url=s3_server, region_name="us-east-1").create_bucket(
-        Bucket="option"
-    )
-    bucket = open_bucket("s3://option/", s3_server)
-    bucket.put(page("x/"))
-    assert bucket.create(page("y"))
-    assert {each.key for each in bucket.list("")} == {"x/", "y"}
-
-
-def test_s3_without_credentials(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    aws_environment(s3_server, monkeypatch)
-    monkeypatch.delenv("AWS_ACCESS_KEY_ID")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
-    with pytest.raises(MachineLacks, match="AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"):
-        open_bucket("s3://bucket")
-
-
-class Flaky(BaseHTTPRequestHandler):
-    """Takes a PUT at the third time."""
-
-    protocol_version = "HTTP/1.1"
-    asked = 0
-
-    def do_PUT(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        type(self).asked += 1
-        self.send_response(200 if self.asked % 3 == 0 else 503)
-        self.send_header("ETag", '"x"')
-        self.send_header("Content-Length", "0")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class Denying(Flaky):
-    """Answers as S3 does to keys that may not."""
-
-    def do_GET(self) -> None:
-        body = b"<?xml version='1.0'?>\n<Error><Code>AccessDenied</Code><HostId>x</HostId></Error>"
-        self.send_response(403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-
-@contextmanager
-def answering(handler: type[Flaky]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
-@pytest.mark.parametrize("key", ["simple/", "simple/index.html"])
-def test_of_what_s3_answers_only_the_code_is_told(
-    key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with answering(Denying) as address:
-        aws_environment(address, monkeypatch)
-        with pytest.raises(MachineLacks, match=r": AccessDenied; see that the address") as lacks:
-            open_bucket("s3://bucket").read(key)
-    assert "<" not in str(lacks.value)
-
-
-@pytest.mark.parametrize("key", ["simple/", "simple/index.html"])
-def test_what_a_server_was_too_busy_for_is_sent_again(
-    key: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with answering(Flaky) as address:
-        aws_environment(address, monkeypatch)
-        Flaky.asked = 0
-        open_bucket("s3://bucket").put(page(key))
-        assert Flaky.asked == 3
 
 
 # folders

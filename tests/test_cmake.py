@@ -181,7 +181,7 @@ def test_a_flag_that_is_not_planned_is_refused(
 def test_planned_flags_that_cmake_did_not_pass_are_left_to_the_finished_files(
     cmake: str, tmp_path: Path
 ) -> None:
-    """A21 is a fault that only the instructions show: see test_product."""
+    """A21 is a fault that only the instructions show: see test_product_code."""
     assert flags_found(cmake, tmp_path, "ggml-cpu") == []
 
 

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import resources
@@ -26,7 +26,7 @@ from hostwheel.container.builder import (
 )
 from hostwheel.container.command import builder_for
 from hostwheel.container.engines import ContainerEngine, choose
-from hostwheel.container.image import Looked, copy_tools
+from hostwheel.container.image import Looked, copy_tools, have_base, make_image
 from hostwheel.container.pins import digest_of, pin_bases, with_digest
 from hostwheel.container.render import EXCLUDED, Mounts, configuration, planned_in
 from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
@@ -144,6 +144,12 @@ import) cat >/dev/null; echo sha256:1 ;;
 run) echo "cannot start: no cgroups here" >&2; exit 125 ;;
 esac
 """
+FULL = """\
+#!/bin/sh
+[ "$1" = image ] && exit 1
+echo "write /var/lib/docker/layer.tar: no space left on device" >&2
+exit 1
+"""
 WORKS = PRETENDS.replace('echo "cannot start: no cgroups here" >&2; exit 125', "exit 42")
 LIMITED = PRETENDS.replace(
     'echo "cannot start: no cgroups here" >&2; exit 125',
@@ -207,6 +213,25 @@ def test_an_engine_that_may_not_raise_limits_gets_ours(programs: Path) -> None:
     engine = choose("podman").engine
     assert engine is not None
     assert [option.split("=")[1] for option in engine.limits] == ["nofile", "nproc"]
+
+
+@pytest.mark.parametrize(
+    ("act", "image"),
+    [
+        (lambda folder: have_base(DOCKER, own_base("mine:1", None)), "mine:1"),
+        (
+            lambda folder: make_image(DOCKER, own_base("mine:1", None), "ours:1", folder, ()),
+            "ours:1",
+        ),
+    ],
+    ids=["pull", "build"],
+)
+def test_no_room_for_an_image_is_said(
+    programs: Path, act: Callable[[Path], object], image: str
+) -> None:
+    put(programs, "docker", FULL)
+    with pytest.raises(MachineLacks, match=f"no room on the disk for the image {image}"):
+        act(programs)
 
 
 def test_the_pinned_digest_is_cibuildwheels_own() -> None:

@@ -3,11 +3,14 @@
 import dataclasses
 import io
 import os
+import signal
 import subprocess
 import tarfile
 import tempfile
 import zipfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -17,7 +20,7 @@ from hostwheel.artifact.fatbin import read_fatbin
 from hostwheel.build.locked import install_locked
 from hostwheel.build.project import build_folder, project_folder
 from hostwheel.container.bases import Base, own_base
-from hostwheel.container.builder import ContainerBuilder, remove_leftovers
+from hostwheel.container.builder import ContainerBuilder, remove_leftovers, warnings
 from hostwheel.container.engines import ContainerEngine, choose
 from hostwheel.container.image import (
     build_limits,
@@ -25,13 +28,13 @@ from hostwheel.container.image import (
     image_name,
     look,
     make_image,
-    newer_than_host,
 )
 from hostwheel.container.render import LABEL, Mounts, create_arguments, run_arguments
 from hostwheel.errors import MachineLacks, Refused
 from hostwheel.plan.defines import ROOT as BUILD_ROOT
 from hostwheel.plan.defines import tree
 from hostwheel.plan.plan import Plan
+from smoke.serving import until
 from tests import containers
 from tests.plans import ROOT, plan_for
 
@@ -77,6 +80,11 @@ add_library(gpu SHARED gpu.cu)
 set_target_properties(gpu PROPERTIES CUDA_RUNTIME_LIBRARY Shared)
 target_link_libraries(gpu PRIVATE CUDA::cudart CUDA::cublas)
 install(TARGETS gpu LIBRARY DESTINATION tiny)
+"""
+HANGS = "execute_process(COMMAND sleep 600)"
+BIG = """
+file(WRITE "${CMAKE_BINARY_DIR}/big.cpp" "char big[32 << 20] = {1};")
+add_library(big SHARED "${CMAKE_BINARY_DIR}/big.cpp")
 """
 GOMP = 'target_link_libraries(tiny PRIVATE "-Wl,--no-as-needed" gomp)'
 SECRET = "hunter2-of-the-index"
@@ -192,6 +200,17 @@ def test_a_wheel_is_built_without_network_and_belongs_to_the_caller(
     assert any((tmp_path / "cache").rglob("*")), "the cache's folder is not the mounted one"
 
 
+def test_the_second_time_nothing_is_compiled(builder: ContainerBuilder, tmp_path: Path) -> None:
+    plan = plan_for("cpu-avx2")
+    first, stage = built(builder, plan, tmp_path), tmp_path / "again"
+    stage.mkdir()
+    project = builder.mounts.tree / project_folder(plan).relative_to(tree(plan.source))
+    log = tmp_path / "build.log"
+    second, counts = builder.build_wheel(builder.planned(plan), project, stage, log)
+    assert counts["compilations"] == 0
+    assert second.read_bytes() == first.read_bytes()
+
+
 def test_another_user_finds_files_of_its_own(
     builder: ContainerBuilder, engine: ContainerEngine, tmp_path: Path
 ) -> None:
@@ -280,18 +299,66 @@ def test_a_container_left_behind_is_removed(
     assert not left(engine)
 
 
+@contextmanager
+def stopped_when_it_runs(engine: ContainerEngine) -> Iterator[None]:
+    """As Ctrl-C does, once a container of ours is there."""
+
+    def stop() -> None:
+        until(lambda: bool(left(engine)))
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it may be ignored
+    with ThreadPoolExecutor(1) as other:
+        stopping = other.submit(stop)
+        yield
+        stopping.result()
+    signal.signal(signal.SIGINT, before)
+
+
+def test_a_build_that_is_stopped_leaves_no_container(
+    builder: ContainerBuilder, engine: ContainerEngine, tmp_path: Path
+) -> None:
+    plan = builder.planned(plan_for("cpu-avx2"))
+    write_project(builder, plan, extra=HANGS)
+    with stopped_when_it_runs(engine), pytest.raises(KeyboardInterrupt):
+        builder.configure(plan, project_folder(plan), tmp_path / "build.log")
+    assert not left(engine)
+
+
+@pytest.fixture
+def small_disk(builder: ContainerBuilder) -> Iterator[ContainerBuilder]:
+    """A builder whose tree has 16 MB."""
+    where = builder.mounts.tree
+    subprocess.run(("mount", "-t", "tmpfs", "-o", "size=16m", "tmpfs", where), check=True)
+    yield builder
+    subprocess.run(("umount", where), check=True)
+
+
+def test_a_disk_that_fills_up_in_there_is_named(
+    small_disk: ContainerBuilder, tmp_path: Path
+) -> None:
+    with pytest.raises(MachineLacks, match="the disk is full; make room and run again to go on"):
+        built(small_disk, plan_for("cpu-avx2"), tmp_path, extra=BIG)
+
+
 def left(engine: ContainerEngine) -> str:
     argv = (engine.name, "ps", "--all", "--quiet", "--filter", f"label={LABEL}={BUILD_ROOT}")
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-def test_a_base_newer_than_the_host_is_said(engine: ContainerEngine, base: Base) -> None:
-    host = plan_for("cpu-avx2").host
-    assert list(newer_than_host(engine, base, host)) == []
-    older = dataclasses.replace(host, glibc="2.28", glibcxx="3.4.25")
-    said = list(newer_than_host(engine, base, older))
-    assert len(said) == 2
-    assert "GLIBC_2.34" in said[0]
+def test_a_base_newer_than_the_host_is_said(builder: ContainerBuilder) -> None:
+    plan = plan_for("cpu-avx2")
+    (unpinned,) = warnings(plan, builder)
+    assert "not pinned by digest" in unpinned
+    older = dataclasses.replace(plan.host, glibc="2.28", glibcxx="3.4.25")
+    told = dataclasses.replace(builder, base=dataclasses.replace(builder.base, glibc="2.36"))
+    said = list(warnings(dataclasses.replace(plan, host=older), told))
+    assert said[0] == unpinned
+    assert [each.partition(" needs ")[2].partition(",")[0] for each in said[2:]] == [
+        "GLIBC_2.34",
+        "GLIBCXX_3.4.26",
+    ]
+    assert said[1] == f"base {containers.BASE} has glibc 2.36, host {older.name} has 2.28"
 
 
 def test_an_image_that_cannot_be_pulled_is_named_with_what_to_do(engine: ContainerEngine) -> None:

@@ -9,8 +9,8 @@ import pytest
 from hostwheel.artifact.codes import NAMES, feature_table
 from hostwheel.artifact.native import read_code
 from hostwheel.artifact.symbols import read_symbol_map, write_symbol_map
-from hostwheel.artifact.uses import beyond
 from hostwheel.errors import BadInput
+from hostwheel.facts.isa import beyond
 from tests.natives import assembled, compiled, without_sections
 
 ARCHSPEC = json.loads(files("archspec").joinpath("json/cpu/microarchitectures.json").read_text())

@@ -153,7 +153,7 @@ def test_a_wrong_given_archive_is_refused_and_kept(tmp_path: Path) -> None:
     with pytest.raises(BadInput, match="not the pinned one"):
         fetch("https://nowhere.invalid/a.tar.gz", SHA256, tmp_path / "c", given=given)
     assert given.read_bytes() == b"other"
-    with pytest.raises(BadInput, match="cannot read"):
+    with pytest.raises(BadInput, match="none: cannot be read"):
         fetch("https://nowhere.invalid/a.tar.gz", SHA256, tmp_path, given=tmp_path / "none")
 
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.artifact.fatbin import MAGIC, SECTIONS, Image, read_fatbin
+from hostwheel.artifact.facts import Image
+from hostwheel.artifact.fatbin import MAGIC, SECTIONS, read_fatbin
 from hostwheel.errors import BadInput
 
 CUOBJDUMP = "nvidia-cuda-cuobjdump==13.5.37"

@@ -14,7 +14,7 @@ import pytest
 from numpy.typing import NDArray
 from rich.console import Console
 
-from hostwheel.__main__ import parser
+from hostwheel.__main__ import main
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.readout import parity_files, parity_reference, parity_report, parity_run
 from hostwheel.readout.agreement import TokenMismatchError
@@ -238,7 +238,7 @@ def test_at_most_takes_no_bound_that_nothing_meets(
     bound: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as caught:
-        parser().parse_args(["parity", "--gguf", "m.gguf", f"--at-most={bound}"])
+        main(["parity", "--gguf", "m.gguf", f"--at-most={bound}"])
     assert caught.value.code == 2
     assert f"--at-most: invalid difference value: '{bound}'" in capsys.readouterr().err
 

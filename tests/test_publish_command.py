@@ -44,13 +44,17 @@ def files(path: Path) -> set[str]:
     return {str(each.relative_to(path)) for each in path.rglob("*") if each.is_file()}
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    return {name: (folder / name).read_bytes() for name in files(folder)}
+
+
 def test_publish_says_what_it_did(
     out: Path, where: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, text, lines = said(capsys, "publish", out, "--to", where)
     assert code == 0
     assert re.search(rf"^new +[\d.]+ kB  {re.escape(PLAN.wheel)}$", text, re.MULTILINE)
-    assert f"generation 1 of {where.as_uri()}: 12 objects and 12 pages written" in text
+    assert f"generation 1 of {where.as_uri()}: 12 objects and 13 pages written" in text
     assert "smoke tests that could not be run where it was built: 1" in text
     assert "created catalog/00000001.json (" in lines
     assert lines.index("created objects/") < lines.index("wrote simple/")
@@ -83,7 +87,7 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
 ) -> None:
     code, text, lines = said(capsys, "publish", out, "--to", where, "--dry-run")
     assert code == 0
-    assert "would write 12 objects and 12 pages" in text
+    assert "would write 12 objects and 13 pages" in text
     would = {line.split()[3] for line in lines.splitlines()}
     assert files(where) == set()
     main(["publish", str(out), "--to", str(where)])
@@ -168,7 +172,7 @@ def test_publish_to_s3_as_aws_is_set_up(
     bucket = s3_bucket("command")
     code, text, _ = said(capsys, "publish", out, "--to", "s3://command/llama")
     assert code == 0
-    assert "generation 1 of s3://command/llama: 12 objects and 20 pages written" in text
+    assert "generation 1 of s3://command/llama: 12 objects and 21 pages written" in text
     assert bucket.exists("llama/catalog/00000001.json")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     argv = ("fsck", "s3://command/llama", "--endpoint-url", s3_server)
@@ -194,7 +198,7 @@ def test_fsck_says_what_is_wrong_and_mends_it(
 ) -> None:
     main(["publish", str(out), "--to", str(where)])
     code, text, _ = said(capsys, "fsck", where)
-    assert (code, text) == (0, f"{where.as_uri()}: generation 1, 3 files, 24 keys: all well\n")
+    assert (code, text) == (0, f"{where.as_uri()}: generation 1, 3 files, 25 keys: all well\n")
     page = where / "simple" / "index.html"
     page.write_text("mine")
     code, text, _ = said(capsys, "fsck", where)
@@ -207,7 +211,7 @@ def test_fsck_says_what_is_wrong_and_mends_it(
     code, text, lines = said(capsys, "fsck", where, "--repair")
     assert code == 0
     assert "all well" in text
-    assert lines.startswith("wrote simple/index.html (")
+    assert lines.startswith("removed catalog/00000001.settled\nwrote simple/index.html (")
 
 
 def test_on_a_terminal_hashes_are_shortened() -> None:
@@ -234,6 +238,42 @@ def test_fsck_names_what_it_cannot_mend(
     assert said(capsys, "fsck", where)[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("spoilt", "how", "mends"),
+    [
+        ("simple/index.html", "changed", True),
+        ("simple/index.html", "gone", True),
+        ("catalog/00000003.json", "gone", True),
+        (f"objects/*/*/{PLAN.wheel}.metadata", "gone", True),
+        ("objects/*/*/*+variants-*.whl", "gone", True),
+        (f"objects/*/*/{PLAN.wheel}", "changed", True),
+        ("other/simple/index.html", "new", True),
+        (f"objects/*/*/{PLAN.wheel}", "gone", False),
+        ("objects/*/*/audit.json", "gone", False),
+        ("catalog/00000002.json", "gone", False),
+        ("catalog/00000001.json", "changed", False),
+        ("objects/ab/cdef/left.whl", "new", False),
+        ("notes.txt", "new", False),
+    ],
+)
+def test_fsck_names_repair_only_where_it_does_something(
+    spoilt: str, how: str, mends: bool, out: Path, where: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main(["publish", str(out), "--to", str(where)])
+    main(["yank", str(where), PLAN.wheel, "--reason", "x"])
+    main(["unyank", str(where), PLAN.wheel])
+    file = where / spoilt if how == "new" else next(where.glob(spoilt))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.unlink() if how == "gone" else file.write_text("mine")
+    before = contents(where)
+    code, text, _ = said(capsys, "fsck", where)
+    assert code == 1
+    assert ("--repair" in text) is mends
+    assert mends or re.search(r"; (publish|put it back|delete|`hostwheel prune) ?", text)
+    said(capsys, "fsck", where, "--repair")
+    assert (contents(where) != before) is mends
+
+
 def test_prune(out: Path, where: Path, capsys: pytest.CaptureFixture[str]) -> None:
     main(["publish", str(out), "--to", str(where)])
     main(["yank", str(where), PLAN.wheel, "--reason", "x"])
@@ -242,11 +282,11 @@ def test_prune(out: Path, where: Path, capsys: pytest.CaptureFixture[str]) -> No
     long_ago = datetime(2026, 1, 1).timestamp()
     os.utime(first, (long_ago, long_ago))
     code, text, lines = said(capsys, "prune", where, "--keep", 1, "--dry-run")
-    assert (code, text) == (0, "1 key would be removed\n")
+    assert (code, text) == (0, "2 keys would be removed\n")
     assert first.exists()
     assert "removed catalog/00000001.json" in lines
     code, text, _ = said(capsys, "prune", where, "--keep", 1, "--json")
-    assert json.loads(text)["removed"] == ["catalog/00000001.json"]
+    assert json.loads(text)["removed"] == ["catalog/00000001.settled", "catalog/00000001.json"]
     assert not first.exists()
     assert said(capsys, "fsck", where)[0] == 0
     assert said(capsys, "prune", where, "--keep", 0)[0] == 2

@@ -1,22 +1,23 @@
 """Publishing to real S3 servers: moto's, for races, and Ceph's, as one that people run."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 import boto3
 import pytest
 
 from hostwheel.errors import Refused
-from hostwheel.publish import generations
+from hostwheel.publish import index
 from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import newest
-from hostwheel.publish.page import HTML, Page
+from hostwheel.publish.page import HTML, Page, Part
 from hostwheel.publish.publish import add
 from hostwheel.publish.repair import repair
+from hostwheel.publish.settle import derived
 from hostwheel.publish.store import open_bucket
 from tests.buckets import needs
 from tests.proved import proved
@@ -74,16 +75,15 @@ def race(buckets: Sequence[Bucket]) -> None:
     assert {each.filename for each in catalog.entries} == {
         file(number).filename for number in range(len(buckets))
     }
-    for page in generations.derived(bucket, catalog):
+    for page in derived(bucket, catalog):
         assert bucket.read(page.key) == page.body, page.key
 
 
-def one_page(catalog: Catalog) -> tuple[Page, ...]:
+def one_page(catalog: Catalog) -> Iterator[Part]:
     """An index of one page: races are about the order of writes, and servers are slow."""
     names = "".join(f"<a>{each.filename}</a>" for each in catalog.entries)
-    return (
-        Page(key="simple/index.html", body=names.encode(), content_type=HTML, cache_control=""),
-    )
+    page = Page(key="simple/index.html", body=names.encode(), content_type=HTML, cache_control="")
+    yield Part(name=page.key, made_of=catalog.entries, pages=lambda: (page,))
 
 
 def test_sixteen_at_once_lose_nothing_in_memory() -> None:
@@ -95,7 +95,7 @@ def test_sixteen_at_once_lose_nothing_on_moto(
     s3_server: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     aws_environment(s3_server, monkeypatch)
-    monkeypatch.setattr(generations, "render", one_page)
+    monkeypatch.setattr(index, "parts", one_page)
     s3_bucket("race")
     for number in range(ROUNDS):
         race([open_bucket(f"s3://race/{number}")] * PUBLISHERS)

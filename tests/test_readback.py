@@ -9,6 +9,7 @@ from zipfile import ZipFile
 
 import pytest
 
+from hostwheel import web
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused
 from hostwheel.publish import readback
@@ -164,6 +165,27 @@ def test_a_page_that_a_cache_still_keeps_is_waited_for(
     with serving(held) as server:
         readback.wait_until_listed(f"{server.url}simple/", entry, patience_s=60)
         assert server.asked == ["/simple/llama-cpp-python/"] * 2
+
+
+def test_a_server_that_does_not_answer_yet_is_waited_for(
+    wheel: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry, asked = entry_of(wheel, "cpu-avx2"), 0
+
+    def busy_once(where: str, *, hint: str) -> bytes:
+        nonlocal asked
+        asked += 1
+        if asked == 1:
+            raise MachineLacks(f"{where} cannot be read: the server says 503; {hint}")
+        return entry.sha256.encode()
+
+    monkeypatch.setattr(web, "read", busy_once)
+    monkeypatch.setattr(time, "sleep", lambda seconds: None)
+    readback.wait_until_listed("http://bucket/simple/", entry, patience_s=60)
+    assert asked == 2
+    asked = 0
+    with pytest.raises(Refused, match=r"503.* 0 s after it was published"):
+        readback.wait_until_listed("http://bucket/simple/", entry, patience_s=0)
 
 
 def test_without_a_slash_it_is_the_same_bucket(wheel: Path) -> None:

@@ -9,12 +9,18 @@ import pytest
 from hostwheel.artifact.smoked import EXCUSES, GROUPS, excused, unproved
 from hostwheel.smoke.smoke import suite
 from smoke.gpus import devices
+from smoke.spoiled import AVX512, plant, shift_by_five
 from smoke.test_archive import differing
 from tests.plans import plan_for
 
 CUDA = (
     "int cuInit(unsigned flags) { return %d; } int cuDeviceGetCount(int *n) { *n = %d; return 0; }"
 )
+KERNEL = """
+#include <emmintrin.h>
+__m128i high(__m128i x) { return _mm_srli_epi16(x, 4); }
+int low(int x) { return x >> 3; }
+"""
 PLAN = plan_for("cpu-avx2").json()
 
 
@@ -102,3 +108,31 @@ def test_a_check_that_is_told_of_and_not_collected_is_noticed() -> None:
     assert list(unproved([*checks, more], collected, PLAN)) == [
         "smoke/test_archive.py: 2 checks are told of, the suite has 1"
     ]
+
+
+@pytest.fixture
+def kernel(tmp_path: Path) -> Path:
+    library = tmp_path / "libkernel.so"
+    argv = ("gcc", "-O1", "-shared", "-fPIC", "-x", "c", "-", "-o", str(library))
+    subprocess.run(argv, input=KERNEL, text=True, check=True)
+    return library
+
+
+def test_what_is_planted_starts_the_function(kernel: Path) -> None:
+    before = kernel.read_bytes()
+    plant(kernel, "high")
+    after = kernel.read_bytes()
+    start = after.index(AVX512)
+    assert after == before[:start] + AVX512 + before[start + len(AVX512) :]
+    assert before[start : start + 4] in (b"\xf3\x0f\x1e\xfa", b"\x66\x0f\x71\xd0")  # endbr64, psrlw
+    with pytest.raises(ValueError, match="has no function nowhere"):
+        plant(kernel, "nowhere")
+
+
+def test_a_shifted_kernel_shifts_by_five(kernel: Path) -> None:
+    before = kernel.read_bytes()
+    shift_by_five(kernel.parent, "high")
+    assert kernel.read_bytes() == before.replace(b"\x66\x0f\x71\xd0\x04", b"\x66\x0f\x71\xd0\x05")
+    assert kernel.read_bytes() != before
+    with pytest.raises(ValueError, match="no low in it that shifts words by 4 bits"):
+        shift_by_five(kernel.parent, "low")

@@ -10,8 +10,9 @@ from hostwheel.errors import Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.fsck import fsck
-from hostwheel.publish.generations import newest, settle
+from hostwheel.publish.generations import newest
 from hostwheel.publish.publish import Published, add, publish
+from hostwheel.publish.settle import settle
 from hostwheel.publish.sign import sign_sums
 from hostwheel.publish.yank import yank
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, check, read_key, sign

@@ -8,9 +8,10 @@ from pathlib import Path
 import lief
 from lief import ELF
 
+from hostwheel.artifact.magic import is_elf
 from hostwheel.errors import BadInput
+from hostwheel.facts.versions import numeric as numeric
 
-MAGIC = b"\x7fELF"
 VERSION = re.compile(r"(?P<prefix>.+)_(?P<number>\d+(?:\.\d+)*)")
 
 # A version node without a number that only glibc 2.36 and later define.
@@ -22,44 +23,31 @@ lief.logging.disable()
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Binary:
-    """What the headers and symbol tables of one ELF file say.
+    """What the headers and symbol tables of one ELF file say. `Native` has more, for which the
+    whole file has to be read.
 
     `runpath` has DT_RUNPATH's and DT_RPATH's directories. `versions` has the highest
     version asked for, by prefix (GLIBC, GLIBCXX, …). `imports` are undefined functions.
     """
 
-    name: str
     needed: tuple[str, ...]
     soname: str | None
     runpath: tuple[str, ...]
     build_id: str | None
     versions: Mapping[str, str]
-    has_symtab: bool
     imports: tuple[str, ...]
-    has_ifunc: bool
-
-
-def is_elf(path: Path) -> bool:
-    """Whether `path` is a regular file that begins like an ELF file."""
-    if not path.is_file():
-        return False
-    with path.open("rb") as file:
-        return file.read(4) == MAGIC
 
 
 def read_binary(path: Path) -> Binary:
     """Read the facts of an ELF file; BadInput when it is none, truncated or damaged."""
     elf = open_elf(path)
     return Binary(
-        name=path.name,
         needed=tuple(needed(elf)),
         soname=soname(elf),
         runpath=(*runpath(elf), *rpath(elf)),
         build_id=build_id(elf),
         versions=highest(asked_versions(elf)),
-        has_symtab=elf.has(ELF.Section.TYPE.SYMTAB),
         imports=tuple(sorted(set(imports(elf)))),
-        has_ifunc=has_ifunc(elf),
     )
 
 
@@ -144,10 +132,6 @@ def highest(names: Iterable[str]) -> dict[str, str]:
             prefix, number = match["prefix"], match["number"]
             found[prefix] = max(found.get(prefix, "0"), number, key=numeric)
     return found
-
-
-def numeric(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))
 
 
 def imports(elf: ELF.Binary) -> Iterator[str]:

@@ -5,9 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from hostwheel.artifact.fatbin import Image
-
 Kind = Literal["wheel", "archive", "folder", "file"]
+ImageKind = Literal["cubin", "ptx"]
 Format = Literal["ELF", "PE", "Mach-O"]
 
 
@@ -131,6 +130,24 @@ class Native:
     build_id: str | None
     level: str | None
     paths: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Image:
+    """One piece of GPU code. `sm` is such as 86, 120a, 120f; `size` is bytes as stored.
+
+    `version` is the PTX ISA's (9.0 comes with CUDA 13.0), or the cubin format's.
+    `section` tells linked from relocatable code. `toolkit` is the release of CUDA that compiled it
+    ("13.0"), as the code itself says; None where it does not, or is compressed in the old way.
+    """
+
+    kind: ImageKind
+    sm: str
+    compressed: bool
+    size: int
+    version: str
+    section: str
+    toolkit: str | None = None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

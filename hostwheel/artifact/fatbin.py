@@ -9,12 +9,12 @@ import struct
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from lief import ELF
 from zstandard import ZstdDecompressor, ZstdError
 
 from hostwheel.artifact.binary import open_elf
+from hostwheel.artifact.facts import Image, ImageKind
 from hostwheel.errors import BadInput
 
 # Linked code, and relocatable device code (nvcc -rdc=true) that is kept beside it.
@@ -36,26 +36,7 @@ LARGEST = 64 << 20
 
 RELEASE = re.compile(rb"Cuda compilation tools, release (\d+\.\d+)")
 
-Kind = Literal["cubin", "ptx"]
-KINDS: dict[int, Kind] = {1: "ptx", 2: "cubin"}
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Image:
-    """One piece of GPU code. `sm` is such as 86, 120a, 120f; `size` is bytes as stored.
-
-    `version` is the PTX ISA's (9.0 comes with CUDA 13.0), or the cubin format's.
-    `section` tells linked from relocatable code. `toolkit` is the release of CUDA that compiled it
-    ("13.0"), as the code itself says; None where it does not, or is compressed in the old way.
-    """
-
-    kind: Kind
-    sm: str
-    compressed: bool
-    size: int
-    version: str
-    section: str
-    toolkit: str | None = None
+KINDS: dict[int, ImageKind] = {1: "ptx", 2: "cubin"}
 
 
 def read_fatbin(path: Path) -> tuple[Image, ...]:

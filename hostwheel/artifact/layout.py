@@ -4,8 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hostwheel.artifact.facts import Native
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Image, Native
 from hostwheel.artifact.symbols import Function
 
 ENDLESS = 1 << 64

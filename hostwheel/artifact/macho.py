@@ -9,34 +9,18 @@ from hostwheel.artifact.binary import enum_name, text
 from hostwheel.artifact.dispatch import asks, gated
 from hostwheel.artifact.facts import Native
 from hostwheel.artifact.layout import Layout, Region, named
+from hostwheel.artifact.magic import UNIVERSAL
 from hostwheel.artifact.paths import build_paths
 from hostwheel.artifact.symbols import Function, one_per_address
 from hostwheel.errors import BadInput
 
 MACHINES = {"X86_64": "x86-64", "X86": "x86", "ARM64": "aarch64"}
-THIN = tuple(bytes.fromhex(each) for each in ("cffaedfe", "cefaedfe", "feedfacf", "feedface"))
-UNIVERSAL = tuple(bytes.fromhex(each) for each in ("cafebabe", "cafebabf"))
-# Java's class files have the same first bytes, and then a version from 45 on.
-MOST_ARCHITECTURES = 40
 INSTRUCTIONS = (MachO.Section.FLAGS.PURE_INSTRUCTIONS, MachO.Section.FLAGS.SOME_INSTRUCTIONS)
 NOT_IN_FILE = (
     MachO.Section.TYPE.ZEROFILL,
     MachO.Section.TYPE.GB_ZEROFILL,
     MachO.Section.TYPE.THREAD_LOCAL_ZEROFILL,
 )
-
-
-def is_macho(path: Path) -> bool:
-    """Whether it begins like a Mach-O file."""
-    with path.open("rb") as file:
-        return begins_like_macho(file.read(8))
-
-
-def begins_like_macho(head: bytes) -> bool:
-    """Of the first eight bytes or more."""
-    if head[:4] in THIN:
-        return True
-    return head[:4] in UNIVERSAL and 0 < int.from_bytes(head[4:8], "big") <= MOST_ARCHITECTURES
 
 
 def read_macho(path: Path) -> tuple[Layout, ...]:

@@ -10,13 +10,13 @@ from multiprocessing import get_all_start_methods, get_context
 from pathlib import Path
 from typing import Any
 
-from hostwheel.artifact.binary import is_elf
 from hostwheel.artifact.chunks import chunks
 from hostwheel.artifact.disasm import Decoded, decode
 from hostwheel.artifact.elf import read_elf
 from hostwheel.artifact.facts import Code, File, Member
 from hostwheel.artifact.layout import Layout
-from hostwheel.artifact.macho import is_macho, read_macho
+from hostwheel.artifact.macho import read_macho
+from hostwheel.artifact.magic import is_elf, is_macho
 from hostwheel.artifact.pe import is_pe, read_pe
 from hostwheel.artifact.uses import code
 from hostwheel.errors import BadInput

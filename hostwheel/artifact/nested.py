@@ -7,13 +7,19 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from hostwheel.artifact.binary import MAGIC
-from hostwheel.artifact.macho import begins_like_macho
-from hostwheel.artifact.magic import HEAD, TAR_PACKERS, UNREAD_PACKERS, ZIP_MAGIC, is_tar
+from hostwheel.artifact.magic import (
+    ELF,
+    HEAD,
+    TAR_PACKERS,
+    UNREAD_PACKERS,
+    ZIP_MAGIC,
+    begins_like_macho,
+    is_tar,
+)
 from hostwheel.artifact.safely import DAMAGE
 from hostwheel.artifact.tar import opened
 
-PROGRAMS = (MAGIC, b"MZ")
+PROGRAMS = (ELF, b"MZ")
 ARCHIVES = (ZIP_MAGIC, *TAR_PACKERS, *UNREAD_PACKERS)
 
 

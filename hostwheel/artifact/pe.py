@@ -8,8 +8,8 @@ from lief import COFF, PE
 from hostwheel.artifact.binary import enum_name, text
 from hostwheel.artifact.dispatch import asks, gated
 from hostwheel.artifact.extent import sized
-from hostwheel.artifact.facts import Native
-from hostwheel.artifact.fatbin import SECTIONS, Image, section_images
+from hostwheel.artifact.facts import Image, Native
+from hostwheel.artifact.fatbin import SECTIONS, section_images
 from hostwheel.artifact.layout import Layout, Region, named
 from hostwheel.artifact.paths import build_paths
 from hostwheel.artifact.symbols import Function, one_per_address

@@ -2,14 +2,10 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 
 from hostwheel.artifact.disasm import Decoded, Hit
 from hostwheel.artifact.facts import Code, Spot, Use
 from hostwheel.artifact.layout import Choice, Layout
-
-# archspec's alias: sse3 is often left out of a list that has ssse3.
-IMPLIED_BY = MappingProxyType({"sse3": "ssse3"})
 
 # By function's address, None for what is nobody's.
 Owned = Mapping[int | None, Sequence[Hit]]
@@ -77,14 +73,3 @@ def by_member(choices: Iterable[Choice]) -> Mapping[int, Sequence[Choice]]:
         for function in choice.functions:
             found[function].append(choice)
     return found
-
-
-def beyond(used: Collection[str], allowed: Collection[str]) -> tuple[str, ...]:
-    """The features used that are not among those allowed, sorted."""
-    return tuple(
-        sorted(
-            name
-            for name in used
-            if name not in allowed and IMPLIED_BY.get(name, name) not in allowed
-        )
-    )

@@ -1,4 +1,4 @@
-"""`hostwheel audit`: arguments in, text, JSON and pages out. `__main__` has the other commands."""
+"""`hostwheel audit`: arguments in, text, JSON and pages out."""
 
 import argparse
 import json
@@ -23,12 +23,14 @@ from hostwheel.audit.target import Target, find_host, known_hosts, of_plan
 from hostwheel.audit.visible import visible
 from hostwheel.errors import BadInput, HostwheelError, MachineLacks
 from hostwheel.facts.host import Host
+from hostwheel.plan.command import add_folder
 from hostwheel.plan.data import find_data
 from hostwheel.plan.plan import plain
 from hostwheel.plan.show import people
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_folder(parser)
     what = "wheel, tar or zip archive, folder or native file"
     parser.add_argument("files", type=Path, nargs="*", metavar="FILE", help=what)
     target = parser.add_mutually_exclusive_group()

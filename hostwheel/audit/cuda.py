@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterable, Iterator
 
-from hostwheel.artifact.binary import numeric
-from hostwheel.artifact.facts import Artifact, File, WheelFacts
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Artifact, File, Image, WheelFacts
 from hostwheel.audit.result import Finding, Floor
 from hostwheel.audit.target import Target
 from hostwheel.facts.cuda import COMPRESSED_DRIVER, MAJOR_DRIVERS, RELEASES, release_of_ptx
 from hostwheel.facts.policy import cuda_major
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.plan import Plan
 
 LABEL = re.compile(r"\bcu(\d\d)(\d)(?!\d)")

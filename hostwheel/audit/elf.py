@@ -7,7 +7,6 @@ from itertools import chain
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.specifiers import SpecifierSet
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.artifact.facts import Artifact, Contents, File
 from hostwheel.audit.loader import (
     Users,
@@ -22,6 +21,7 @@ from hostwheel.audit.loader import (
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.target import Target
 from hostwheel.facts.policy import DRIVER, EVERYWHERE, MANYLINUX, OFTEN, nvidia_library
+from hostwheel.facts.versions import numeric
 
 MANYLINUX_TAG = re.compile(r"manylinux_(\d+)_(\d+)_x86_64")
 OLD_MANYLINUX = {"manylinux1_": "2.5", "manylinux2010_": "2.12", "manylinux2014_": "2.17"}
@@ -35,7 +35,7 @@ def finds_its_libraries_from_where_it_lies(artifact: Artifact, target: Target) -
     strings tell about it, and make two builds differ. Set CMAKE_INSTALL_RPATH to $ORIGIN paths,
     CMAKE_BUILD_WITH_INSTALL_RPATH=ON, and compile with -ffile-prefix-map.
     """
-    planned = runpath_planned(target)
+    planned = target.plan.runpath if target.plan else None
     for file in elf_files(artifact):
         runpath = search_path(file)
         for entry in runpath:
@@ -49,10 +49,6 @@ def finds_its_libraries_from_where_it_lies(artifact: Artifact, target: Target) -
             more = f" and {len(paths) - 1} more" if len(paths) > 1 else ""
             message = f"holds a path of the build machine: {paths[0]}{more}"
             yield noted(file, message, "compile with -ffile-prefix-map")
-
-
-def runpath_planned(target: Target) -> tuple[str, ...] | None:
-    return tuple(target.plan.defines["HOSTWHEEL_RUNPATH"].split(";")) if target.plan else None
 
 
 def noted(file: File, message: str, remedy: str) -> Finding:

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from hostwheel.artifact.facts import Artifact, Code, File, Spot
-from hostwheel.artifact.uses import beyond
 from hostwheel.audit.result import Finding, Standing
 from hostwheel.audit.ruling import Ruling, base, question, ruling
-from hostwheel.audit.target import Target, backends
+from hostwheel.audit.target import Target
 from hostwheel.facts import isa
+from hostwheel.facts.isa import beyond
 
 
 def needs_only_what_the_host_has(artifact: Artifact, target: Target) -> Iterator[Finding]:
@@ -114,7 +114,7 @@ def uses_what_was_planned(artifact: Artifact, target: Target) -> Iterator[Findin
     if target.plan is None:
         return
     files = {base(file): file for file in artifact.files}
-    for name, backend in backends(target.plan).items():
+    for name, backend in target.plan.backend_files.items():
         file = files.get(name)
         for option in isa.OPTIONS:
             if option.name in backend.options:

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from string import Template
 
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Image
 from hostwheel.audit.cards import OPEN_QUESTIONS, findings
 from hostwheel.audit.heat import heat_map
 from hostwheel.audit.markup import (

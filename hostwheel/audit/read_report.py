@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Image
 from hostwheel.audit.result import FileReport, Finding, Fit, Floor, Report
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Image
 
 Verdict = Literal["fits", "unfit", "undecided"]
 Standing = Literal["refused", "undecided", "noted", "dismissed", "not covered"]

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 
 from hostwheel.artifact.facts import Artifact, Code, File, Spot
-from hostwheel.artifact.uses import beyond
 from hostwheel.audit.family import isa_relatives
 from hostwheel.audit.result import Standing
 from hostwheel.audit.target import Target
 from hostwheel.facts.dispatched import known_dispatch
+from hostwheel.facts.isa import beyond
 
 SEVERAL = 3  # hits outside any function, where bytes that are no code lie among the code
 

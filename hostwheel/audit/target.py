@@ -7,7 +7,7 @@ from pathlib import Path
 from hostwheel.errors import BadInput
 from hostwheel.facts.host import Host
 from hostwheel.plan.files import listed
-from hostwheel.plan.plan import CpuBackend, Plan
+from hostwheel.plan.plan import Plan
 from hostwheel.plan.recipe import read_host
 from hostwheel.plan.table import near
 
@@ -29,18 +29,13 @@ class Target:
     def features(self, file: str) -> Collection[str]:
         """What the code of a file of this name may use without asking."""
         if self.plan:
-            backend = backends(self.plan).get(file)
+            backend = self.plan.backend_files.get(file)
             return backend.features if backend else ()
         return self.host.cpu.features if self.host else ()
 
 
 def of_plan(plan: Plan) -> Target:
     return Target(host=plan.host, plan=plan)
-
-
-def backends(plan: Plan) -> dict[str, CpuBackend]:
-    """The planned CPU backends by the names of their files."""
-    return {f"lib{backend.name}.so": backend for backend in plan.backends}
 
 
 def known_hosts(recipes: Path) -> tuple[Host, ...]:

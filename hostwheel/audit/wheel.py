@@ -183,14 +183,9 @@ def unplanned(contents: Contents, plan: Plan) -> Iterator[Finding]:
     """Exactly the planned programs and libraries; Python and dist-info beside them."""
     base = f"llama_cpp_python-{plan.version}"
     names = {member.name for member in contents.members}
-    planned = {
-        *(f"llama_cpp/lib/lib{library}.so" for library in plan.libraries),
-        *(f"llama_cpp/lib/{tool}" for tool in plan.tools),
-        *(f"{base}.data/scripts/{tool}" for tool in plan.tools),
-    }
-    for name in sorted(planned - names):
+    for name in sorted(plan.native_members - names):
         yield note(f"{name} is missing", "see the log of the build", file=name, standing="refused")
-    for name in sorted(names - planned):
+    for name in sorted(names - plan.native_members):
         if not name.startswith((f"{base}.dist-info/", "llama_cpp/hostwheel/")) and not (
             name.startswith("llama_cpp/") and name.endswith((".py", "/py.typed"))
         ):

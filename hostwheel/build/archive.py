@@ -6,7 +6,7 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from hostwheel.artifact.binary import is_elf
+from hostwheel.artifact.magic import is_elf
 from hostwheel.plan.plan import Plan
 
 LIBRARY_FOLDER = "lib/llama_cpp/lib"

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Protocol
 
 from hostwheel.build.archive import write_archive
+from hostwheel.build.audited import check_audit
 from hostwheel.build.clock import Clock
 from hostwheel.build.cmake import Configured, check_configured, read_configured
 from hostwheel.build.engine import build_wheel, configure
@@ -188,13 +189,14 @@ def configured(plan: Plan, log: Path) -> Configured:
 
 
 def checked(plan: Plan, compiled: Compiled) -> Product:
-    """PLAN001, PLAN002, and the finished files against the plan."""
+    """PLAN001, PLAN002, the finished files against the plan, and the audit of the wheel."""
     check_configured(plan, compiled.configured)
     stage = compiled.wheel.parent
     with writing(stage):
         product = unpack_wheel(compiled.wheel, stage / "unpacked", stage / "symbols")
         write_symbols(product, build_folder(plan) / "bin")
     check_product(plan, product)
+    check_audit(plan, product)
     return product
 
 

@@ -3,11 +3,8 @@
 import hashlib
 import os
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
 from urllib.parse import unquote, urlsplit
@@ -15,13 +12,17 @@ from urllib.parse import unquote, urlsplit
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
+from hostwheel import web
+from hostwheel.artifact import contents
 from hostwheel.build.folders import writing
-from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.errors import BadInput
+from hostwheel.plan.files import reading
 
-CHUNK = 1 << 20
 LIMIT_BYTES = 1 << 30
-TIMEOUT_S = 60.0
-GONE = (404, 410)
+HINT = (
+    "fetch it elsewhere and give it with --archive FILE; behind a proxy or a private CA set"
+    " HTTPS_PROXY, SSL_CERT_FILE"
+)
 
 
 def fetch(
@@ -42,9 +43,10 @@ def fetch(
         return adopt(given, sha256, final, limit_bytes)
     if final.exists():
         return checked(final, sha256)
-    with opened(pin_url, limit_bytes) as (response, size):
-        chunks = received(response, pin_url, size)
-        got = save(shown(chunks, pin_url, size), final, sha256, limit_bytes, pin_url)
+    try:
+        got = download(pin_url, final, sha256, limit_bytes)
+    except web.Absent as absent:
+        raise BadInput(f"{absent}; correct the pin, or {HINT}") from None
     if got != sha256:
         raise mismatch("the download", pin_url, got, sha256, "it was removed; check the pin")
     return final
@@ -81,12 +83,9 @@ def checked(cached: Path, sha256: str) -> Path:
 
 
 def digest(path: Path) -> str:
-    """The sha256 of an archive, in hexadecimal."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError as error:
-        raise BadInput(f"cannot read the archive {path}: {error.strerror}") from None
+    """The sha256 of the user's archive, or of a cached one."""
+    with reading(path):
+        return contents.sha256(path)
 
 
 def mismatch(what: str, where: str, got: str, expected: str, advice: str) -> BadInput:
@@ -96,57 +95,20 @@ def mismatch(what: str, where: str, got: str, expected: str, advice: str) -> Bad
     )
 
 
-@contextmanager
-def opened(url: str, limit_bytes: int) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The response and its announced size in bytes, if it has one."""
-    try:
-        response = urllib.request.urlopen(url, timeout=TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in GONE:
-            raise BadInput(f"{url}: the server says {error.code}; correct the pin") from None
-        raise unreachable(url, f"the server says {error.code} {error.reason}") from None
-    except urllib.error.URLError as error:
-        raise unreachable(url, str(error.reason)) from None
-    except ValueError as error:
-        raise BadInput(f"{url!r} is not a URL ({error}); correct the pin") from None
-    except (OSError, HTTPException) as error:
-        raise unreachable(url, repr(error)) from None
-    with response:
-        length = response.headers.get("Content-Length", "")
-        size = int(length) if length.isdecimal() else None
-        if size is not None and size > limit_bytes:
-            raise too_big(url, f"{size} bytes", limit_bytes)
-        yield response, size
-
-
-def unreachable(url: str, why: str) -> MachineLacks:
-    return MachineLacks(
-        f"could not download {url}: {why}\n"
-        "    without network: fetch it elsewhere and give it with --archive FILE;\n"
-        "    behind a proxy or a private CA: set HTTPS_PROXY, SSL_CERT_FILE"
-    )
+def download(url: str, final: Path, sha256: str, limit_bytes: int) -> str:
+    """Put it at `final` if it is what it should be; return its hash."""
+    with web.opened(url, hint=HINT) as answer:
+        if answer.size is not None and answer.size > limit_bytes:
+            raise too_big(url, f"{answer.size} bytes", limit_bytes)
+        return save(shown(answer.blocks, url, answer.size), final, sha256, limit_bytes, url)
 
 
 def too_big(where: str, size: str, limit_bytes: int) -> BadInput:
     return BadInput(f"{where} has {size}, more than the {limit_bytes} a source archive may have")
 
 
-def received(response: BinaryIO, url: str, size: int | None) -> Iterator[bytes]:
-    """The body; a connection that breaks or ends early is MachineLacks, not a wrong hash."""
-    total = 0
-    try:
-        for block in blocks(response):
-            total += len(block)
-            yield block
-    except (OSError, HTTPException) as error:
-        raise unreachable(url, f"the connection broke after {total} bytes ({error!r})") from None
-    if size is not None and total < size:
-        raise unreachable(url, f"the connection ended after {total} of {size} bytes")
-
-
 def blocks(file: BinaryIO) -> Iterator[bytes]:
-    while block := file.read(CHUNK):
+    while block := file.read(web.BLOCK_BYTES):
         yield block
 
 

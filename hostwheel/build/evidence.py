@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostwheel.artifact.binary import is_elf
 from hostwheel.artifact.contents import sha256
+from hostwheel.artifact.magic import is_elf
 from hostwheel.artifact.symbols import read_symbol_map, write_symbol_map
 from hostwheel.build.clock import Clock
 from hostwheel.build.cmake import Configured

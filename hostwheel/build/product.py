@@ -10,17 +10,19 @@ from pathlib import Path
 
 from packaging.requirements import Requirement
 
-from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
+from hostwheel.artifact.binary import Binary, read_binary
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.fatbin import read_fatbin
+from hostwheel.artifact.magic import is_elf
 from hostwheel.artifact.native import read_code
-from hostwheel.artifact.uses import beyond
 from hostwheel.build.project import SBOM, cuda_libraries
 from hostwheel.errors import Refused
 from hostwheel.facts import isa
 from hostwheel.facts.dispatched import is_dispatched
 from hostwheel.facts.inside import BUILD_INFO
+from hostwheel.facts.isa import beyond
 from hostwheel.facts.policy import EVERYWHERE
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.plan import Plan
 
 
@@ -107,12 +109,7 @@ def names(plan: Plan, product: Product) -> Iterator[str]:
 def members(plan: Plan, product: Product) -> Iterator[str]:
     """Every planned program, library and record once, Python, dist-info, and nothing else."""
     base = f"llama_cpp_python-{plan.version}"
-    planned = {
-        *(f"llama_cpp/lib/lib{library}.so" for library in plan.libraries),
-        *(f"llama_cpp/lib/{tool}" for tool in plan.tools),
-        *(f"{base}.data/scripts/{tool}" for tool in plan.tools),
-        *(BUILD_INFO, f"{base}.dist-info/{SBOM}"),
-    }
+    planned = {*plan.native_members, BUILD_INFO, f"{base}.dist-info/{SBOM}"}
     for name in sorted(planned - product.members.keys()):
         yield f"{name} is missing"
     for name in sorted(product.members.keys() - planned):
@@ -150,12 +147,11 @@ def twins(product: Product) -> Iterator[str]:
 
 def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
     """RUNPATH as planned, every needed library accounted for, no symbol newer than the host's."""
-    runpath = tuple(plan.defines["HOSTWHEEL_RUNPATH"].split(";"))
     known = {*EVERYWHERE, *binaries, *cuda_libraries(plan)}
     floors = {"GLIBC": plan.host.glibc, "GLIBCXX": plan.host.glibcxx}
     for name, binary in binaries.items():
-        if binary.runpath != runpath:
-            yield f"{name} has RUNPATH {binary.runpath}, planned is {runpath}"
+        if binary.runpath != plan.runpath:
+            yield f"{name} has RUNPATH {binary.runpath}, planned is {plan.runpath}"
         for needed in binary.needed:
             if needed not in known:
                 yield f"{name} needs {needed}, which nobody provides"
@@ -167,10 +163,9 @@ def libraries(plan: Plan, binaries: Mapping[str, Binary]) -> Iterator[str]:
 
 def instructions(plan: Plan, product: Product) -> Iterator[str]:
     """A CPU backend has what was planned and nothing beyond; every other file is baseline."""
-    backends = {f"lib{backend.name}.so": backend for backend in plan.backends}
     for path in product.elf_files():
         used = read_code(path, product.symbols).used
-        backend = backends.get(path.name)
+        backend = plan.backend_files.get(path.name)
         for feature in beyond(used, backend.features if backend else ()):
             spots = used[feature].spots
             if is_dispatched(path.name, feature, (each.function or "?" for each in spots)):

@@ -169,8 +169,7 @@ def in_wheel_init(plan: Plan) -> str:
 
 def cuda_guard(plan: Plan) -> Iterator[str]:
     if plan.cuda:
-        runpath = tuple(plan.defines["HOSTWHEEL_RUNPATH"].split(";"))
-        yield f"guard.check_cuda(VERSION, {dict(cuda_libraries(plan))!r}, {runpath!r})"
+        yield f"guard.check_cuda(VERSION, {dict(cuda_libraries(plan))!r}, {plan.runpath!r})"
         yield f"guard.note_driver(VERSION, {plan.cuda.release!r}, {plan.cuda.driver!r})"
 
 

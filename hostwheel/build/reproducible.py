@@ -8,7 +8,8 @@ from pathlib import Path
 
 from lief import ELF
 
-from hostwheel.artifact.binary import is_elf, open_elf
+from hostwheel.artifact.binary import open_elf
+from hostwheel.artifact.magic import is_elf
 from hostwheel.build.build import LOCAL, Builder, build
 from hostwheel.build.project import build_folder
 from hostwheel.errors import Refused

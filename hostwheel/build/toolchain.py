@@ -11,11 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostwheel.artifact.binary import numeric, read_binary
+from hostwheel.artifact.binary import read_binary
 from hostwheel.build.folders import writing
 from hostwheel.build.locked import install_as, install_locked, locked_versions
 from hostwheel.errors import BadInput, MachineLacks, StepFailed
 from hostwheel.facts.host import Host
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.plan import Plan
 from hostwheel.run import capture
 
@@ -156,8 +157,7 @@ def host_compiler(path: str = SYSTEM_PATH) -> Compiler:
         raise MachineLacks(
             f"{gcc} is {text} but {gxx} is {other}: apt-get install gcc g++, of one version"
         )
-    version = tuple(int(part) for part in text.split("."))
-    return Compiler(gcc=gcc, gxx=gxx, version=version, version_text=text)
+    return Compiler(gcc=gcc, gxx=gxx, version=numeric(text), version_text=text)
 
 
 def found(program: str, path: str) -> Path:

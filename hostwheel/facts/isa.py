@@ -239,3 +239,18 @@ def missing_prerequisites(features: Collection[str]) -> tuple[tuple[str, str], .
         for needed in PREREQUISITES.get(feature, ())
         if needed not in features
     )
+
+
+# archspec's alias: sse3 is often left out of a list that has ssse3.
+IMPLIED_BY = MappingProxyType({"sse3": "ssse3"})
+
+
+def beyond(used: Collection[str], allowed: Collection[str]) -> tuple[str, ...]:
+    """The features used that are not among those allowed, sorted."""
+    return tuple(
+        sorted(
+            name
+            for name in used
+            if name not in allowed and IMPLIED_BY.get(name, name) not in allowed
+        )
+    )

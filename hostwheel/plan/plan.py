@@ -95,6 +95,26 @@ class Plan:
         """sha256 of everything but the engine: equal plans give equal content on every engine."""
         return plan_hash(plain(self))
 
+    @property
+    def runpath(self) -> tuple[str, ...]:
+        return tuple(self.defines["HOSTWHEEL_RUNPATH"].split(";"))
+
+    @property
+    def backend_files(self) -> Mapping[str, CpuBackend]:
+        """The CPU backends by the names of their files."""
+        return {f"lib{backend.name}.so": backend for backend in self.backends}
+
+    @property
+    def native_members(self) -> frozenset[str]:
+        """Libraries, programs and their scripts, by their names in the wheel."""
+        return frozenset(
+            (
+                *(f"llama_cpp/lib/lib{library}.so" for library in self.libraries),
+                *(f"llama_cpp/lib/{tool}" for tool in self.tools),
+                *(f"llama_cpp_python-{self.version}.data/scripts/{tool}" for tool in self.tools),
+            )
+        )
+
     def json(self) -> dict[str, Any]:
         return {"schema": 1, "hash": self.hash, **plain(self)}
 

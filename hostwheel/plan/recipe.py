@@ -8,6 +8,7 @@ from hostwheel.errors import BadInput
 from hostwheel.facts import cpuid, isa
 from hostwheel.facts.cuda import TOOLKITS
 from hostwheel.facts.host import Cpu, Gpu, Host
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.files import listed
 from hostwheel.plan.table import Table, near, read_table
 
@@ -194,10 +195,6 @@ def check_gpu(recipe: Recipe, table: Table) -> None:
         found = f"is {recipe.cuda!r}, which has no sm_{gpu.compute} (host {host.name!r})"
         nearest = min(toolkit.compute, key=lambda sm: abs(int(sm) - int(gpu.compute)))
         raise table.wrong("cuda", found, f"the nearest that it has is sm_{nearest}")
-    if version_key(gpu.driver) < version_key(toolkit.driver):
+    if numeric(gpu.driver) < numeric(toolkit.driver):
         found = f"is {recipe.cuda!r}, but host {host.name!r} has driver {gpu.driver}"
         raise table.wrong("cuda", found, f"this toolkit needs {toolkit.driver} or newer")
-
-
-def version_key(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("."))

@@ -5,7 +5,7 @@ import json
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -18,13 +18,15 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
 from hostwheel.publish.address import check_outside
 from hostwheel.publish.bucket import Bucket, check_create_only
+from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import Fault, Looked, fsck
+from hostwheel.publish.generations import generation_key
 from hostwheel.publish.objects import Advance
 from hostwheel.publish.prune import prune
 from hostwheel.publish.publish import Published, publish
 from hostwheel.publish.readback import read_back
-from hostwheel.publish.repair import repair
+from hostwheel.publish.repair import is_useless, repair
 from hostwheel.publish.store import new_bucket, open_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
 from hostwheel.publish.yank import yank
@@ -32,7 +34,7 @@ from hostwheel.trust.ssh import check_can_sign
 
 HASH = re.compile(r"([0-9a-f]{12})[0-9a-f]{52}")
 DEFAULT = "dist/bucket"
-URL = "a folder, or file://, s3://BUCKET/PREFIX, gs://… or az://… (gs and az are not tested)"
+URL = "a folder, or file://, s3://BUCKET/PREFIX, az://… or gs://… (gs is not tested)"
 
 
 def add_publish_arguments(made: argparse.ArgumentParser) -> None:
@@ -238,47 +240,27 @@ def published_text(
 
 
 def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]:
+    mended = () if repaired else tuple(filter(mendable(looked.catalog), looked.faults))
     for fault in looked.faults:
-        line = f"{fault.kind}: {fault.key}: {fault.message}" + told_remedy(fault, repaired)
-        yield shown(line, sys.stdout)
+        remedy = f"; {fault.remedy}" if fault.remedy and fault not in mended else ""
+        yield shown(f"{fault.kind}: {fault.key}: {fault.message}{remedy}", sys.stdout)
     files = len(looked.catalog.entries)
     yield (
         f"{bucket.url}: generation {looked.catalog.generation}, {files} files, {looked.keys} keys: "
         + (f"faults: {len(looked.faults)}" if looked.faults else "all well")
     )
-    if looked.faults and not repaired:
-        yield "--repair mends what can be made from the rest"
+    if mended:
+        yield "--repair mends what can be made from the rest, and removes what is of no use"
 
 
-def told_remedy(fault: Fault, repaired: bool) -> str:
-    return f"; {fault.remedy}" if fault.remedy and (repaired or fault.kind == "orphan") else ""
+def mendable(catalog: Catalog) -> Callable[[Fault], bool]:
+    """Whether `--repair` does something about a fault. Links that dangle follow from others."""
+    newest = generation_key(catalog.generation)
+    copies = {each.key for each in catalog.entries if each.kind == "variant"}
+    metadata = {f"{each.key}.metadata" for each in catalog.entries if each.metadata}
 
+    def may_mend(fault: Fault) -> bool:
+        made_anew = not fault.remedy and fault.kind != "dangling"
+        return made_anew or fault.key in copies | metadata or is_useless(fault, newest)
 
-COMMANDS: Mapping[str, tuple[str, str, Callable[[argparse.ArgumentParser], None]]] = {
-    "publish": (
-        "put a proved build into a bucket that pip and uv read as an index",
-        "hostwheel publish out/a10g --to s3://wheels/llama --dry-run",
-        add_publish_arguments,
-    ),
-    "yank": (
-        "mark a published file as not to be chosen; who has locked it still gets it",
-        "hostwheel yank s3://wheels/llama FILENAME --reason 'wrong rope scaling'",
-        add_yank_arguments,
-    ),
-    "unyank": (
-        "take a yank back",
-        "hostwheel unyank s3://wheels/llama FILENAME",
-        add_unyank_arguments,
-    ),
-    "prune": (
-        "remove old generations of the catalog, and objects that nothing refers to",
-        "hostwheel prune s3://wheels/llama --keep 10 --dry-run",
-        add_prune_arguments,
-    ),
-    "fsck": (
-        "look at everything in a bucket: hashes, links, pages, and what belongs to nothing",
-        "hostwheel fsck s3://wheels/llama",
-        add_fsck_arguments,
-    ),
-}
-"""Name → what it does, an example, what adds its arguments."""
+    return may_mend

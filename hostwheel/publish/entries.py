@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 from zipfile import BadZipFile, ZipFile
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.errors import Refused
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.catalog import Entry, Needs, object_key
 from hostwheel.publish.evidence import Artifact, Evidence
 from hostwheel.publish.label import newest

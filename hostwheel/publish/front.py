@@ -9,7 +9,7 @@ there stays there, since nothing leaves a catalog.
 import base64
 import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from string import Template
 
@@ -18,7 +18,7 @@ from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.front_builds import Release, releases
 from hostwheel.publish.front_choices import cpu_options, gpu_options, rules
 from hostwheel.publish.front_table import table
-from hostwheel.publish.page import HTML, INDEX_CACHE, Page
+from hostwheel.publish.page import HTML, INDEX_CACHE, Page, Part
 
 KEY = "index.html"
 FOLDER = "builds/"
@@ -26,12 +26,32 @@ MOST_BUILDS = 120  # on the first page, but for the newest version, which is the
 
 
 def front(catalog: Catalog) -> Iterator[Page]:
+    for each in front_parts(catalog):
+        yield from each.pages()
+
+
+def front_parts(catalog: Catalog) -> Iterator[Part]:
     """The first page last: it links to the others."""
     ordered = releases(catalog)
     here = on_first(ordered)
     for release in ordered[here:]:
-        yield page(version_key(release), version_html(release))
-    yield page(KEY, first_html(catalog, ordered[:here], ordered[here:]))
+        yield Part(
+            name=version_key(release),
+            made_of=release.builds,
+            pages=partial(version_pages, release),
+        )
+    first = partial(first_pages, catalog, ordered[:here], ordered[here:])
+    yield Part(name=KEY, made_of=catalog.entries, pages=first)
+
+
+def version_pages(release: Release) -> Iterator[Page]:
+    yield page(version_key(release), version_html(release))
+
+
+def first_pages(
+    catalog: Catalog, here: Sequence[Release], elsewhere: Sequence[Release]
+) -> Iterator[Page]:
+    yield page(KEY, first_html(catalog, here, elsewhere))
 
 
 def on_first(ordered: Sequence[Release]) -> int:

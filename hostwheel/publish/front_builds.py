@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from packaging.version import Version
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.audit.cuda import split
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.catalog import Catalog, Entry, Needs
 from hostwheel.publish.label import CPU, GPU, tagged_glibc
 

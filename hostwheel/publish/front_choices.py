@@ -5,10 +5,10 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from hostwheel.artifact.uses import IMPLIED_BY
 from hostwheel.audit.markup import amount, shown
 from hostwheel.facts import isa
 from hostwheel.facts.cpuid import KERNEL_NAMES
+from hostwheel.facts.isa import IMPLIED_BY
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.front_builds import (
     anchor,

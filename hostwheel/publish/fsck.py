@@ -16,7 +16,6 @@ from hostwheel.publish.generations import (
     FOLDER,
     HINT,
     copied,
-    derived,
     generation_key,
     generation_number,
     listed,
@@ -26,6 +25,7 @@ from hostwheel.publish.generations import (
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.page import Page
 from hostwheel.publish.prune import OBJECTS, needed_objects
+from hostwheel.publish.settle import derived, mark_key
 from hostwheel.trust.sums import SIGNATURE
 
 Kind = Literal["missing", "damaged", "stale", "dangling", "orphan"]
@@ -193,6 +193,7 @@ def orphans(bucket: Bucket, keys: Iterable[str], pages: Iterable[Page]) -> Itera
 def needed_by_kept(bucket: Bucket, keys: Iterable[str]) -> Iterator[str]:
     for key in keys:
         if key.startswith(FOLDER) and (number := generation_number(key)) is not None:
+            yield mark_key(number)
             yield from generation_needs(bucket, number)
 
 

@@ -1,27 +1,23 @@
-"""The catalog in its bucket: numbered generations, each written once, and what follows from them.
+"""The catalog in its bucket: numbered generations, each written once.
 
 `catalog/00000007.json` is a complete snapshot, and the truth. `catalog.json` is a copy of the
-newest one, as it was when someone last finished; it says where to look for newer ones. The index
-is derived. So two publishers lose nothing: one creates generation 8, the other sees that it is
-there, adds its own files to it, and creates 9.
+newest one, as it was when someone last finished; it says where to look for newer ones. So two
+publishers lose nothing: one creates generation 8, the other sees that it is there, adds its own
+files to it, and creates 9. `settle.py` brings what is derived in line with it.
 """
 
 import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TypeAlias
 
 from hostwheel.errors import BadInput
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
-from hostwheel.publish.index import render
-from hostwheel.publish.page import INDEX_CACHE, OBJECT_CACHE, Page
-from hostwheel.trust.sums import SUMS, sums
+from hostwheel.publish.page import OBJECT_CACHE, Page
 
 HINT = "catalog.json"
 FOLDER = "catalog/"
 BEGINNING = re.compile(rb'\{"schema": \d+, "generation": (\d+),')
-READERS = 8  # pages read at once
 
 Change: TypeAlias = Callable[[Catalog], Sequence[Entry]]
 """The entries to add or replace; none where nothing is to be done. May raise Refused."""
@@ -95,14 +91,17 @@ def read_generation(bucket: Bucket, number: int) -> Catalog | None:
     return catalog
 
 
-def advance(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
-    """Make the generation after `catalog` by `change`; where another was first, after that one."""
+def advance(bucket: Bucket, catalog: Catalog, change: Change) -> tuple[Catalog, Catalog]:
+    """Make the generation after `catalog` by `change`; where another was first, after that one.
+
+    Return the one before and the one made; the newest twice, where nothing was to be done.
+    """
     while entries := change(catalog):
         following = catalog.next(entries)
         if bucket.create(generation_page(following)):
-            return following
+            return catalog, following
         catalog = read_generation(bucket, following.generation) or newest(bucket)
-    return catalog
+    return catalog, catalog
 
 
 def generation_page(catalog: Catalog) -> Page:
@@ -111,40 +110,3 @@ def generation_page(catalog: Catalog) -> Page:
 
 def catalog_page(key: str, body: bytes, cache: str) -> Page:
     return Page(key=key, body=body, content_type="application/json", cache_control=cache)
-
-
-def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
-    """Bring what is derived in line with this or a newer generation; return that.
-
-    Whoever overwrote pages of a newer generation finds it afterwards and writes them anew, so
-    that the last to write has written the newest.
-    """
-    while True:
-        write_changed(bucket, derived(bucket, catalog))
-        following = catalog.generation + 1
-        if not bucket.exists(generation_key(following)):
-            return catalog
-        catalog = newest_from(bucket, following) or newest(bucket)
-
-
-def derived(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
-    """All pages that this bucket can hold, each after what it links to; `catalog.json` is last."""
-    pages = (page for page in render(catalog) if bucket.slashes or not page.key.endswith("/"))
-    stored = bucket.read(generation_key(catalog.generation))  # faster than to write it anew
-    copy = catalog_page(HINT, stored or catalog.json().encode(), INDEX_CACHE)
-    return (*pages, sums_page(catalog), copy)
-
-
-def sums_page(catalog: Catalog) -> Page:
-    body = sums({each.filename: each.sha256 for each in catalog.entries})
-    return Page(key=SUMS, body=body, content_type="text/plain", cache_control=INDEX_CACHE)
-
-
-def write_changed(bucket: Bucket, pages: Sequence[Page]) -> None:
-    """In order. What is stored is looked at, and not concluded from an older catalog: another may
-    have overwritten it, and been stopped."""
-    with ThreadPoolExecutor(READERS) as pool:
-        stored = pool.map(bucket.read, [page.key for page in pages])
-        changed = [page for page, found in zip(pages, stored, strict=True) if found != page.body]
-    for page in changed:
-        bucket.put(page)

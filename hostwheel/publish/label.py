@@ -6,10 +6,10 @@ from typing import Any
 
 from packaging.utils import parse_wheel_filename
 
-from hostwheel.artifact.binary import numeric
-from hostwheel.artifact.uses import beyond
 from hostwheel.facts import isa
+from hostwheel.facts.isa import beyond
 from hostwheel.facts.policy import cuda_major
+from hostwheel.facts.versions import numeric
 
 Report = Mapping[str, Any]
 GPU = re.compile(r"cu(?P<major>\d\d)(?P<minor>\d)\.sm(?P<architecture>\w+)\.(?P<cpu>.+)")

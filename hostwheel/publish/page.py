@@ -1,5 +1,6 @@
 """A page of the index, and how long what may be kept."""
 
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 HTML = "text/html"
@@ -20,3 +21,15 @@ class Page:
     body: bytes
     content_type: str
     cache_control: str
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Part:
+    """Pages of the index that follow from `made_of` alone; they are made when they are asked for.
+
+    `name` is the part's in every generation.
+    """
+
+    name: str
+    made_of: Sequence[object]
+    pages: Callable[[], Iterable[Page]]

@@ -1,7 +1,7 @@
 """Take away old generations of the catalog, and objects that none of those kept refers to."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.bucket import Bucket
@@ -11,13 +11,11 @@ from hostwheel.publish.generations import (
     listed,
     newest,
     read_generation,
-    settle,
 )
 from hostwheel.publish.index import render
+from hostwheel.publish.settle import GRACE, mark_key, settle
 
 OBJECTS = "objects/"
-# What is younger may belong to a publisher that is at it: its objects come before its generation.
-GRACE = timedelta(days=1)
 
 
 def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
@@ -29,10 +27,13 @@ def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
     if keep < 1:
         raise BadInput(f"--keep {keep}: the newest generation is always kept; give 1 or more")
     settle(bucket, newest(bucket))
-    old = {each.key for each in bucket.list("") if now - each.modified > GRACE}
+    found = {each.key: each.modified for each in bucket.list("")}
+    old = {key for key, modified in found.items() if now - modified > GRACE}
     numbers = listed(bucket)
-    away = [each for each in map(generation_key, numbers[:-keep]) if each in old]
-    kept = [number for number in numbers if generation_key(number) not in away]
+    gone = [number for number in numbers[:-keep] if generation_key(number) in old]
+    kept = [number for number in numbers if number not in gone]
+    both = (key for number in gone for key in (mark_key(number), generation_key(number)))
+    away = [key for key in both if key in found]
     needed = {key for catalog in read_all(bucket, kept) for key in needed_objects(catalog)}
     away += sorted(key for key in old if key.startswith(OBJECTS) and key not in needed)
     for key in away:

@@ -12,8 +12,9 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence
-from hostwheel.publish.generations import advance, derived, newest, settle
+from hostwheel.publish.generations import newest
 from hostwheel.publish.objects import Advance, upload_all
+from hostwheel.publish.settle import advance_and_settle, derived
 from hostwheel.publish.sign import hashes, sign_sums, vouched, with_statements
 from hostwheel.publish.variant_items import with_variants
 
@@ -78,7 +79,7 @@ def add(bucket: Bucket, catalog: Catalog, entries: Sequence[Entry], not_run: int
         changed[:] = fresh
         return fresh
 
-    settled = settle(bucket, advance(bucket, catalog, change))
+    settled = advance_and_settle(bucket, catalog, change)
     names = tuple(each.filename for each in changed)
     return Published(catalog=settled, entries=tuple(entries), changed=names, not_run=not_run)
 

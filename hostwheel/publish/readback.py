@@ -5,29 +5,26 @@ import os
 import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import quote
 from zipfile import ZipFile
 
+from hostwheel import web
 from hostwheel.artifact.contents import sha256
 from hostwheel.errors import BadInput, MachineLacks, Refused, StepFailed
+from hostwheel.plan.files import reading
 from hostwheel.publish.catalog import Entry
 from hostwheel.publish.links import project_of
 from hostwheel.publish.page import JSON
 from hostwheel.run import capture, say
 
 PATIENCE_S = 90.0  # a cache before the bucket may keep a page for INDEX_CACHE
-TIMEOUT_S = 60.0
 POLL_S = 2.0
 KEPT = ("PIP_CERT", "PIP_PROXY", "PIP_CLIENT_CERT", "PIP_TIMEOUT", "PIP_DEFAULT_TIMEOUT")
-
-
+HINT = "is it the public URL? check network and proxy too (HTTPS_PROXY, SSL_CERT_FILE)"
 TOOLS: Mapping[str, tuple[str, ...]] = {
     "pip": (sys.executable, "-m", "pip"),
     "uv": (sys.executable, "-m", "uv"),
@@ -52,7 +49,9 @@ def read_back(url: str, entry: Entry, local: Path, *, patience_s: float = PATIEN
     that does not list it yet is asked for again until `patience_s` are over. Refused with what
     differed; MachineLacks without uv or network.
     """
-    if read_hash(local) != entry.sha256:
+    with reading(local):
+        found = sha256(local)
+    if found != entry.sha256:
         raise BadInput(f"{local} is not the {entry.filename} that was published")
     root = url.rstrip("/") + "/"
     check_object(root + quote(entry.key), entry.sha256)
@@ -85,9 +84,9 @@ def serves_json(where: str) -> bool:
     if where.startswith("file:"):
         return False
     try:
-        with urllib.request.urlopen(where, timeout=TIMEOUT_S) as response:
-            return bool(response.headers.get_content_type() == JSON)
-    except OSError:
+        with web.opened(where) as answer:
+            return answer.content_type == JSON
+    except (web.Absent, MachineLacks):
         return False
 
 
@@ -99,10 +98,14 @@ def require_uv() -> None:
 
 
 def check_object(where: str, sha256: str) -> None:
-    """An object itself, by its link."""
+    """An object itself, by its link. Refused where the server has none."""
     seen = hashlib.sha256()
-    for block in blocks(where):
-        seen.update(block)
+    try:
+        with web.opened(where, hint=HINT) as answer:
+            for block in answer.blocks:
+                seen.update(block)
+    except web.Absent as absent:
+        raise Refused(str(absent)) from None
     if seen.hexdigest() != sha256:
         raise Refused(
             f"{where}: sha256 {seen.hexdigest()}, published was {sha256}; `hostwheel fsck` looks"
@@ -127,24 +130,11 @@ def wait_until_listed(index: str, entry: Entry, patience_s: float) -> None:
 def unlisted(where: str, entry: Entry) -> str:
     """What is wrong with a page as to `entry`; "" where it lists it."""
     try:
-        page = b"".join(blocks(where))
-    except Refused as error:  # a page that was not there may be remembered as well
+        page = web.read(where, hint=HINT)
+    except (web.Absent, MachineLacks) as error:  # a cache may remember this as well
         return str(error)
     listed = entry.sha256.encode() in page
     return "" if listed else f"{where} lists no {entry.filename} with sha256 {entry.sha256}"
-
-
-def blocks(where: str) -> Iterator[bytes]:
-    """What a URL gives. Refused when the server says no, MachineLacks when there is none."""
-    try:
-        with urllib.request.urlopen(where, timeout=TIMEOUT_S) as response:
-            while block := response.read(1 << 20):
-                yield block
-    except urllib.error.HTTPError as error:
-        error.close()
-        raise Refused(f"{where}: {error.code} {error.reason}") from None
-    except (OSError, ValueError, HTTPException) as error:
-        raise MachineLacks(f"{where}: cannot be read: {error}; is it the public URL?") from None
 
 
 def install_and_compare(attempt: Attempt, entry: Entry, local: Path) -> None:
@@ -201,10 +191,3 @@ def differences(site: Path, local: Path) -> Iterator[str]:
                 yield f"{info.filename} is missing"
             elif installed.read_bytes() != wheel.read(info):
                 yield f"{info.filename} has other bytes than {local}"
-
-
-def read_hash(path: Path) -> str:
-    try:
-        return sha256(path)
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from None

@@ -9,10 +9,11 @@ from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import read_metadata
 from hostwheel.publish.fsck import Fault, Looked, fsck
-from hostwheel.publish.generations import HINT, generation_page, settle
+from hostwheel.publish.generations import HINT, generation_page
 from hostwheel.publish.generations import copied as copy_of
 from hostwheel.publish.objects import Upload, upload
 from hostwheel.publish.prune import OBJECTS, needed_keys
+from hostwheel.publish.settle import settle
 from hostwheel.publish.variants import variant_of
 from hostwheel.publish.yank import is_copy
 

@@ -61,13 +61,13 @@ class VariantsJson:
         )
 
 
-def variants_jsons(entries: Iterable[Entry]) -> Sequence[VariantsJson]:
-    """One for each version of these files of a project that has variants."""
-    labelled: dict[str, list[Entry]] = {}
+def labelled(entries: Iterable[Entry]) -> Mapping[str, Sequence[Entry]]:
+    """The variants among these files of a project, by version."""
+    found: dict[str, list[Entry]] = {}
     for entry in entries:
         if entry.variant:
-            labelled.setdefault(entry.version, []).append(entry)
-    return tuple(variants_json(each) for each in labelled.values())
+            found.setdefault(entry.version, []).append(entry)
+    return found
 
 
 def variants_json(entries: Sequence[Entry]) -> VariantsJson:

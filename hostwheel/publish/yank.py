@@ -7,7 +7,8 @@ from hostwheel.errors import BadInput
 from hostwheel.plan.table import near
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
-from hostwheel.publish.generations import advance, newest, settle
+from hostwheel.publish.generations import newest
+from hostwheel.publish.settle import advance_and_settle
 
 
 def yank(bucket: Bucket, filename: str, reason: str | None) -> Catalog:
@@ -25,7 +26,7 @@ def yank(bucket: Bucket, filename: str, reason: str | None) -> Catalog:
             if each.yanked != reason
         )
 
-    return settle(bucket, advance(bucket, newest(bucket), change))
+    return advance_and_settle(bucket, newest(bucket), change)
 
 
 def with_copies(catalog: Catalog, filename: str) -> Iterator[Entry]:

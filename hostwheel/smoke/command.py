@@ -4,17 +4,17 @@ import argparse
 import json
 from pathlib import Path
 
+from hostwheel.plan.command import add_folder
 from hostwheel.plan.data import find_data
 from hostwheel.plan.recipe import recipe_file
 from hostwheel.smoke.smoke import Request, smoke, summary
 
-WHAT = "test the built wheel and archive on this machine and on the host's emulated CPU"
-EXAMPLE = "hostwheel smoke cpu-avx2"
 NOT_HERE = 3
 
 
 def add_smoke_arguments(made: argparse.ArgumentParser) -> None:
     """Give `made`, the parser of the subcommand, its options."""
+    add_folder(made)
     made.add_argument("recipe", help="a recipe's name, or a TOML file; it must have been built")
     made.add_argument("--out", type=Path, metavar="DIR", default=Path("out"), help="default: out")
     made.add_argument(
@@ -34,7 +34,8 @@ def add_smoke_arguments(made: argparse.ArgumentParser) -> None:
 def run_smoke(arguments: argparse.Namespace) -> int:
     out = arguments.out / Path(arguments.recipe).stem
     if not (out / "build.json").is_file():
-        recipe_file(arguments.recipe, find_data().recipes)  # which says so if there is none
+        recipes = find_data(arguments.recipes).recipes
+        recipe_file(arguments.recipe, recipes)  # which says so if there is none
     request = Request(
         out=out,
         only=tuple(arguments.only),

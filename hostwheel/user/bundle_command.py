@@ -14,20 +14,20 @@ from rich.text import Text
 from hostwheel.artifact.contents import sha256
 from hostwheel.audit.target import find_host, known_hosts
 from hostwheel.errors import BadInput
+from hostwheel.plan.command import add_folder
 from hostwheel.plan.data import find_data
 from hostwheel.plan.show import grid, people
 from hostwheel.trust.ssh import check_can_sign
 from hostwheel.user.bundle import Bundle, Request, bundle
 from hostwheel.user.bundle_source import Wish
 
-WHAT = "put a build and all it needs into one file, to install without network"
-EXAMPLE = "hostwheel bundle out/a10g --gguf model.gguf -o submission.zip"
 UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30}
 THIS_PYTHON = "{}.{}".format(*sys.version_info[:2])
 
 
 def add_bundle_arguments(made: argparse.ArgumentParser) -> None:
     """Give `made`, the parser of the subcommand, its options."""
+    add_folder(made)
     made.add_argument("source", metavar="URL|DIR", help="a bucket's URL or folder, or out/RECIPE")
     place = made.add_mutually_exclusive_group(required=True)
     place.add_argument("-o", "--output", type=Path, metavar="FILE", help="the zip file to write")

@@ -1,23 +1,18 @@
 """Files of a build, from a folder or a bucket, into the bundle: exactly the bytes recorded."""
 
 import re
-import shutil
-import urllib.error
-import urllib.request
-from collections.abc import Mapping
-from contextlib import closing
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path
-from typing import BinaryIO
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
+from hostwheel import web
 from hostwheel.artifact.contents import sha256
-from hostwheel.errors import BadInput, MachineLacks
+from hostwheel.errors import BadInput
+from hostwheel.plan.files import reading
 
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]*")
-TIMEOUT_S = 60.0
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,11 +33,8 @@ def fetch_file(name: str, source: Source, folder: Path) -> Path:
     if not NAME.fullmatch(name):
         raise BadInput(f"{source.where}: {name!r} is no name of a file of a build")
     path = folder / name
-    with opened(source.where) as file, path.open("xb") as target:
-        try:
-            shutil.copyfileobj(file, target, 1 << 20)
-        except (HTTPException, ConnectionError, TimeoutError) as error:
-            raise unreachable(source.where, repr(error)) from None
+    with path.open("xb") as target:
+        target.writelines(blocks(source.where))
     if (found := sha256(path)) != source.sha256:
         raise BadInput(
             f"{source.where} is not what was recorded: fetch or build it again\n"
@@ -51,31 +43,14 @@ def fetch_file(name: str, source: Source, folder: Path) -> Path:
     return path
 
 
-def opened(where: str) -> "closing[BinaryIO]":
+def blocks(where: str) -> Iterator[bytes]:
     """A file by path, file:// or http(s)://; BadInput where there is none."""
     if urlsplit(where).scheme in ("http", "https"):
-        return closing(over_http(where))
-    file = where.startswith("file://")
-    path = Path(url2pathname(urlsplit(where).path)) if file else Path(where)
-    try:
-        return closing(path.open("rb"))
-    except OSError as error:
-        raise BadInput(f"{path}: {error.strerror}") from None
-
-
-def over_http(url: str) -> BinaryIO:
-    try:
-        response: BinaryIO = urllib.request.urlopen(url, timeout=TIMEOUT_S)
-    except urllib.error.HTTPError as error:
-        error.close()
-        if error.code < 500:
-            raise BadInput(f"{url}: the server says {error.code} {error.reason}") from None
-        raise unreachable(url, f"the server says {error.code} {error.reason}") from None
-    except (OSError, HTTPException) as error:
-        raise unreachable(url, str(getattr(error, "reason", error))) from None
-    return response
-
-
-def unreachable(url: str, why: str) -> MachineLacks:
-    hint = "behind a proxy or a private CA set HTTPS_PROXY, SSL_CERT_FILE"
-    return MachineLacks(f"could not download {url}: {why}; {hint}")
+        with web.opened(where) as answer:
+            yield from answer.blocks
+        return
+    named = where.startswith("file://")
+    path = Path(url2pathname(urlsplit(where).path)) if named else Path(where)
+    with reading(path), path.open("rb") as file:
+        while block := file.read(web.BLOCK_BYTES):
+            yield block

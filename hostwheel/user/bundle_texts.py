@@ -12,7 +12,7 @@ from packaging.utils import canonicalize_name
 from packaging.version import Version
 
 from hostwheel import __version__
-from hostwheel.artifact.binary import numeric
+from hostwheel.facts.versions import numeric
 from hostwheel.user.bundle_source import Build
 from hostwheel.user.bundle_wheels import Wheel
 from hostwheel.user.carried.sums import SCHEMA

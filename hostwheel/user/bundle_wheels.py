@@ -11,10 +11,10 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name, parse_wheel_filename
 from packaging.version import Version
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.artifact.contents import sha256
 from hostwheel.artifact.safely import damaged
 from hostwheel.errors import BadInput
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.label import tagged_glibc
 
 OURS = "llama-cpp-python"

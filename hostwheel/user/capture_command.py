@@ -8,9 +8,6 @@ from hostwheel.user.capture_main import add_arguments
 from hostwheel.user.capture_pyz import write_pyz
 from hostwheel.user.capture_text import as_json, host_file
 
-WHAT = "print this machine as a host file"
-EXAMPLE = "hostwheel capture > host.toml"
-
 
 def add_capture_arguments(made: argparse.ArgumentParser) -> None:
     """Give `made`, the parser of the subcommand, its options."""

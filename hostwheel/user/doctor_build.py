@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from hostwheel.artifact.binary import Binary, is_elf, numeric, read_binary
+from hostwheel.artifact.binary import Binary, read_binary
 from hostwheel.artifact.contents import measured
-from hostwheel.artifact.facts import Artifact, Contents, Member
-from hostwheel.artifact.fatbin import Image
+from hostwheel.artifact.facts import Artifact, Contents, Image, Member
+from hostwheel.artifact.magic import is_elf
 from hostwheel.artifact.native import Progress, no_progress
 from hostwheel.audit.audit import read_once, reasons
 from hostwheel.audit.cuda import driver_floor, majors
@@ -21,6 +21,7 @@ from hostwheel.errors import BadInput
 from hostwheel.facts.host import Host
 from hostwheel.facts.inside import BUILD_INFO, IN_PACKAGE
 from hostwheel.facts.policy import EVERYWHERE, nvidia_library
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.catalog import Needs
 from hostwheel.publish.entries import planned_needs
 from hostwheel.user.doctor_site import OPENMP, Copy, Site, elsewhere, located

@@ -25,9 +25,6 @@ from hostwheel.user.findings import PICK, Finding, Standing
 from hostwheel.user.pick_python import Python, find_python
 from hostwheel.user.verify_bundle import is_bundle
 
-WHAT = "say whether an installed or given build can run here, and what to do where it cannot"
-EXAMPLE = "hostwheel doctor --python .venv"
-
 Reports = Sequence[tuple[Case, Sequence[Finding]]]
 
 STYLES: Mapping[Standing, str] = {

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Literal
 
-from hostwheel.artifact.binary import numeric
-from hostwheel.artifact.fatbin import Image
-from hostwheel.artifact.uses import beyond
+from hostwheel.artifact.facts import Image
 from hostwheel.audit.cuda import listed, runs_on
 from hostwheel.facts.host import Host
+from hostwheel.facts.isa import beyond
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.catalog import Needs
 from hostwheel.user.capture_text import NO_GLIBC, NO_GLIBCXX
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from packaging.specifiers import InvalidSpecifier, SpecifierSet
 from packaging.version import Version
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.facts.host import Host
+from hostwheel.facts.versions import numeric
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.front_builds import label, never, parsed, speed, upstream
 from hostwheel.publish.label import ANY, tagged_glibc

@@ -1,17 +1,14 @@
 """A bucket's catalog by its address, and where its files are."""
 
-import urllib.error
-import urllib.request
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
-from hostwheel.errors import BadInput, MachineLacks
+from hostwheel import web
+from hostwheel.errors import BadInput
 from hostwheel.plan.files import read_file, reading
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
 
 CATALOG = "catalog.json"
-LARGEST = 256 << 20  # bytes of a catalog
-SECONDS = 60
 
 
 def bucket(given: str) -> str:
@@ -50,16 +47,10 @@ def fetch(address: str) -> Catalog:
 
 def download(where: str) -> bytes:
     try:
-        with urllib.request.urlopen(where, timeout=SECONDS) as answer:
-            content: bytes = answer.read(LARGEST + 1)
-    except urllib.error.HTTPError as error:
+        return web.read(where)
+    except web.Absent as absent:
         hint = "is it the address that `hostwheel publish` wrote to?"
-        raise BadInput(f"{where}: {error.code} {error.reason}; {hint}") from None
-    except (OSError, ValueError) as error:
-        raise MachineLacks(f"{where} cannot be read: {error}; check network and proxy") from None
-    if len(content) > LARGEST:
-        raise BadInput(f"{where}: more than {LARGEST >> 20} MiB, so it is no catalog")
-    return content
+        raise BadInput(f"{absent}; {hint}") from None
 
 
 def requirement(address: str, entry: Entry) -> str:

@@ -14,6 +14,7 @@ from hostwheel.audit.target import find_host, known_hosts
 from hostwheel.audit.visible import visible
 from hostwheel.errors import Refused
 from hostwheel.facts.host import Host
+from hostwheel.plan.command import add_folder
 from hostwheel.plan.data import find_data
 from hostwheel.plan.plan import plain
 from hostwheel.plan.show import grid, people
@@ -23,12 +24,10 @@ from hostwheel.user.pick import Picked, against, pick
 from hostwheel.user.pick_catalog import bucket, fetch, requirement
 from hostwheel.user.pick_python import Python, find_python, install
 
-WHAT = "choose the build of a bucket that runs fastest here, and say why none of the others"
-EXAMPLE = "hostwheel pick https://wheels.example.org --host host.toml"
-
 
 def add_pick_arguments(made: argparse.ArgumentParser) -> None:
     """Give `made`, the parser of the subcommand, its options."""
+    add_folder(made)
     made.add_argument("url", metavar="URL", help="the bucket: https://…, file://… or a folder")
     host_help = "a host file, or a known host's name; default: this machine"
     made.add_argument("--host", metavar="FILE", help=host_help)

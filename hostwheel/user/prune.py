@@ -7,7 +7,8 @@ from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from hostwheel.artifact.binary import is_elf, read_binary
+from hostwheel.artifact.binary import read_binary
+from hostwheel.artifact.magic import is_elf
 from hostwheel.artifact.safely import damaged
 from hostwheel.user.bundle_wheels import OURS, Wheel
 

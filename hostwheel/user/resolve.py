@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.errors import BadInput, HostwheelError, MachineLacks, StepFailed
+from hostwheel.facts.versions import numeric
 from hostwheel.run import capture, stream
 from hostwheel.user.indexes import pip_settings, uv_environment, uv_index
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
-from urllib.request import urlopen
 
-from hostwheel.errors import BadInput, MachineLacks
+from hostwheel import web
+from hostwheel.errors import BadInput
 from hostwheel.plan.files import check_file
 from hostwheel.publish.generations import HINT
 from hostwheel.publish.store import open_bucket
@@ -16,9 +15,6 @@ from hostwheel.user.verify_artifact import Given, artifact_findings
 from hostwheel.user.verify_bucket import bucket_findings
 from hostwheel.user.verify_bundle import bundle_findings, is_bundle
 from hostwheel.user.verify_finding import Finding, Outcome, Read
-
-SECONDS = 60
-ABSENT = (403, 404)  # S3 says 403 of what is not there to who may not list
 
 
 def verify(where: str, signers: Signers | None) -> Iterator[Finding]:
@@ -63,19 +59,9 @@ def beside(path: Path) -> Read:
 
 def over_http(address: str) -> Read:
     def read(key: str) -> bytes | None:
-        where = f"{address}/{quote(key)}"
         try:
-            with urlopen(where, timeout=SECONDS) as answer:
-                content: bytes = answer.read()
-        except HTTPError as error:
-            error.close()
-            if error.code in ABSENT:
-                return None
-            raise MachineLacks(f"{where}: {error.code} {error.reason}; try again later") from None
-        except (OSError, ValueError) as error:
-            raise MachineLacks(
-                f"{where}: cannot be read: {error}; check network and proxy"
-            ) from None
-        return content
+            return web.read(f"{address}/{quote(key)}")
+        except web.Absent:
+            return None
 
     return read

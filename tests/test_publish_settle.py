@@ -1,0 +1,317 @@
+"""What one more file costs in a bucket, and why nothing is left stale by what it leaves out."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from hostwheel.publish import index, settle
+from hostwheel.publish.bucket import Bucket, Stored
+from hostwheel.publish.catalog import Catalog, Entry
+from hostwheel.publish.evidence import Evidence, read_evidence
+from hostwheel.publish.fsck import fsck
+from hostwheel.publish.generations import HINT, generation_key, newest
+from hostwheel.publish.index import changed, parts, render
+from hostwheel.publish.page import HTML, Page, Part
+from hostwheel.publish.publish import add
+from hostwheel.publish.settle import GRACE, derived, form, mark_key
+from hostwheel.publish.settle import settle as compare
+from hostwheel.publish.through import Through
+from hostwheel.publish.yank import yank
+from hostwheel.trust.sums import SIGNATURE
+from tests.buckets import needs
+from tests.proved import proved
+from tests.stores import Before, Counting, Crashed, Crashing, Memory
+from tests.test_publish import put_up
+
+PAGES = ("index.html", "builds", "simple", "simple-json", "SHA256SUMS", HINT)
+OLDER = 300  # builds, of as many versions: more than the first page holds
+EDITED = b"edited by hand"
+MANY = 800  # ways in which publishers meet; of the faults that were tried, one shows at the 588th
+
+
+@pytest.fixture(scope="session")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
+
+
+def build(number: int, recipe: str = "one") -> Entry:
+    version = f"0.2.{number}+cpu.avx2"
+    return Entry(
+        kind="wheel",
+        recipe=recipe,
+        title=recipe,
+        filename=f"llama_cpp_python-{version}-py3-none-manylinux_2_35_x86_64.whl",
+        sha256=f"{number:064x}",
+        size=1,
+        uploaded="2026-11-30T12:00:00Z",
+        version=version,
+        platform_tag="manylinux_2_35_x86_64",
+        requires_python=">=3.9",
+        requires=(),
+        metadata="",
+        needs=needs(),
+        evidence={},
+    )
+
+
+def publish(bucket: Bucket, *entries: Entry) -> Catalog:
+    return add(bucket, newest(bucket), entries).catalog
+
+
+def stale(bucket: Bucket) -> list[str]:
+    """Pages of another generation. What was edited by hand is mended by who looks at it."""
+    pages = derived(bucket, newest(bucket))
+    return [page.key for page in pages if bucket.read(page.key) not in (page.body, EDITED)]
+
+
+# what it costs
+
+
+def test_one_more_file_reads_no_page_and_writes_what_it_changes(evidence: Evidence) -> None:
+    bucket = Memory()
+    publish(bucket, *(build(number) for number in range(OLDER)))
+    before = dict(bucket.held)
+    counting = Counting(bucket)
+    put_up(evidence, counting)
+    assert stale(bucket) == []
+    channels = ("one", "cpu-avx2")
+    beside = {
+        (what, where): count
+        for (what, where), count in counting.counts.items()
+        if where != "objects" and not (what == "put" and where in (*PAGES, *channels))
+    }
+    assert beside == {
+        ("read", HINT): 1,  # where to begin
+        ("exists", "catalog"): 3,  # nothing newer, before and after; no mark of the one made
+        ("read", "catalog"): 3,  # the newest and its mark; and what was made, for the copy
+        ("create", "catalog"): 1,
+        ("put", "catalog"): 1,  # the mark
+        ("read", SIGNATURE): 1,  # is it signed
+    }
+    written = {key for key, held in bucket.held.items() if before.get(key) is not held}
+    assert {key for key in written if key.startswith("one/")} == set()
+    # A page for the version that the new one takes the place of on the first.
+    assert [key for key in written if key.startswith("builds/")] == ["builds/0.2.180.html"]
+
+
+@pytest.mark.parametrize("reason", ["it crashes", None])
+def test_a_file_of_an_old_version_changes_its_page(reason: str | None) -> None:
+    bucket = Memory()
+    publish(bucket, *(build(number) for number in range(OLDER)))
+    before = dict(bucket.held)
+    if reason:
+        yank(bucket, build(7).filename, reason)
+    else:
+        publish(bucket, replace(build(7, "two"), filename="llama_cpp_python-0.2.7-py3-none-x.whl"))
+    assert stale(bucket) == []
+    rewritten = {key for key in before if bucket.held[key] is not before[key]}
+    assert {key for key in rewritten if key.startswith("builds/")} == {"builds/0.2.7.html"}
+
+
+def test_what_changes_is_what_a_comparison_of_all_pages_finds() -> None:
+    catalog = Catalog().next(build(number) for number in range(OLDER))
+    for more in ([build(OLDER)], [build(3, "two")], [replace(build(9), yanked="x")], [build(5)]):
+        after = catalog.next(more)
+        old = {page.key: page for page in render(catalog)}
+        found = [page for page in render(after) if old.get(page.key) != page]
+        made = {page.key: page for page in changed(catalog, after)}
+        assert set(found) <= set(made.values())
+        assert len(made) < 20
+
+
+def test_parts_have_names_of_their_own() -> None:
+    names = [part.name for part in parts(Catalog().next([build(1), build(2, "two")]))]
+    assert len(names) == len(set(names))
+
+
+# when all is compared
+
+
+def test_after_a_publisher_that_was_stopped_everything_is_compared_for_a_day() -> None:
+    bucket = Memory()
+    publish(bucket, build(1))
+    with pytest.raises(Crashed):
+        publish(Crashing(bucket, 1), build(2))  # its generation, and no page
+    assert bucket.exists(generation_key(2))
+    for number in (3, 4):
+        publish(bucket, build(number))
+        assert stale(bucket) == []
+        assert bucket.read(mark_key(number)) == b""
+    bucket.now += GRACE + timedelta(hours=1)
+    publish(bucket, build(5))
+    assert bucket.read(mark_key(5)) == form()
+
+
+def test_pages_of_another_hostwheel_are_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    bucket = Memory()
+    publish(bucket, *(build(number) for number in range(OLDER)))
+    key = "builds/0.2.7.html"
+    bucket.edit(key, b"as it looked before")
+    publish(bucket, build(OLDER))
+    assert stale(bucket) == [key]  # of this hostwheel's pages, it knows
+    monkeypatch.setattr(settle, "form", lambda: b"another")
+    publish(bucket, build(OLDER + 1))
+    assert stale(bucket) == []
+    assert bucket.read(mark_key(3)) == b"another"
+
+
+def test_publishing_what_is_there_compares_everything() -> None:
+    bucket = Memory()
+    publish(bucket, *(build(number) for number in range(OLDER)))
+    bucket.edit("builds/0.2.7.html", b"as it looked before")
+    publish(bucket, build(7))
+    assert stale(bucket) == []
+
+
+def test_going_back_to_an_older_catalog_by_hand_leaves_no_page_of_the_newer() -> None:
+    bucket = Memory()
+    publish(bucket, *(build(number) for number in range(OLDER)))
+    publish(bucket, build(7, "two"), build(OLDER))
+    for key in (generation_key(2), HINT):
+        bucket.delete(key)
+    publish(bucket, build(OLDER + 1))
+    assert [fault for fault in fsck(bucket).faults if fault.kind == "stale"] == []
+
+
+def test_the_form_is_of_every_file_of_hostwheel(tmp_path: Path) -> None:
+    names = {str(path.relative_to(settle.PACKAGE)) for path in settle.sources(settle.PACKAGE)}
+    assert {"publish/front_table.py", "publish/template/front.css", "audit/markup.py"} <= names
+    assert not any("__pycache__" in name for name in names)
+
+
+# three at once, one or two of them stopped anywhere
+
+
+class Stepping(Through):
+    """Each request waits for its turn; a process that was killed makes no more."""
+
+    def __init__(self, bucket: Bucket, work: Callable[[Bucket], object]) -> None:
+        super().__init__(bucket)
+        self.turn, self.idle = threading.Semaphore(0), threading.Semaphore(0)
+        self.killed = self.done = False
+        threading.Thread(target=self.live, args=(work,), daemon=True).start()
+        self.idle.acquire()
+
+    def live(self, work: Callable[[Bucket], object]) -> None:
+        try:
+            work(self)
+        except Crashed:
+            pass
+        finally:
+            self.done = True
+            self.idle.release()
+
+    def go_on(self, *, killed: bool) -> None:
+        self.killed = killed
+        self.turn.release()
+        self.idle.acquire()
+
+    def wait(self) -> None:
+        if not self.killed:
+            self.idle.release()
+            self.turn.acquire()
+        if self.killed:
+            raise Crashed
+
+    def create(self, page: Page) -> bool:
+        self.wait()
+        return super().create(page)
+
+    def put(self, page: Page) -> None:
+        self.wait()
+        super().put(page)
+
+    def read(self, key: str) -> bytes | None:
+        self.wait()
+        return super().read(key)
+
+    def exists(self, key: str) -> bool:
+        self.wait()
+        return super().exists(key)
+
+    def list(self, prefix: str) -> Iterator[Stored]:
+        self.wait()
+        return super().list(prefix)
+
+    def delete(self, key: str) -> None:
+        self.wait()
+        super().delete(key)
+
+
+def small_parts(catalog: Catalog) -> Iterator[Part]:
+    """Three pages, of which one more file changes two: a hundred would take the test long."""
+    for recipe in ("one", "two"):
+        some = [each for each in catalog.entries if each.recipe == recipe]
+        yield small_part(f"simple/{recipe}.html", some)
+    yield small_part("simple/index.html", catalog.entries)
+
+
+def small_part(key: str, entries: Sequence[Entry]) -> Part:
+    text = " ".join(each.filename for each in entries).encode()
+    page = Page(key=key, body=text, content_type=HTML, cache_control="")
+    return Part(name=key, made_of=entries, pages=lambda: (page,))
+
+
+def meet(bucket: Memory, chance: random.Random) -> bool:
+    """Publishers and one who mends, in any order of requests; return whether one was killed."""
+
+    def publishing(number: int, recipe: str) -> Callable[[Bucket], object]:
+        return lambda through: publish(through, build(number, recipe))
+
+    work = [publishing(number, chance.choice(("one", "two"))) for number in (2, 3, 4)]
+    if chance.random() < 0.5:
+        work.append(lambda through: compare(through, newest(through)))
+    alive = [Stepping(bucket, each) for each in work]
+    deadly = chance.choice((0.0, 0.05))
+    killed = False
+    while alive:
+        # One goes on for a while, so that a whole publish fits between two requests of another.
+        one = chance.choice(alive)
+        for _ in range(chance.choice((1, 3, 40))):
+            one.go_on(killed=chance.random() < deadly)
+            if one.done:
+                alive.remove(one)
+                killed = killed or one.killed
+                break
+    return killed
+
+
+def test_one_who_mends_is_overtaken_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between two requests another publishes, and would have known of nothing to look at."""
+    monkeypatch.setattr(index, "parts", small_parts)
+    bucket = Memory()
+    publish(bucket, build(0), build(1, "two"))
+    bucket.edit("simple/two.html", EDITED)
+
+    def other() -> None:
+        publish(bucket, build(2, "two"))
+
+    stopped = Before(Crashing(bucket, 2), "simple/two.html", other)  # the mark taken, a page put
+    with pytest.raises(Crashed):
+        compare(stopped, newest(bucket))
+    assert stale(bucket) == ["simple/two.html"]
+    publish(bucket, build(3, "one"))
+    assert stale(bucket) == []
+
+
+@pytest.mark.parametrize("edited", [False, True])
+def test_whoever_meets_and_is_stopped_the_next_leaves_nothing_stale(
+    edited: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "parts", small_parts)
+    monkeypatch.setattr(settle, "READERS", 1)
+    for seed in range(MANY):
+        bucket = Memory()
+        publish(bucket, build(0), build(1, "two"))
+        if edited:
+            bucket.edit("simple/two.html", EDITED)
+        if not meet(bucket, random.Random(seed)):
+            assert stale(bucket) == [], seed
+        for number in (5, 6):
+            publish(bucket, build(number, "one"))
+            assert stale(bucket) == [], seed
