@@ -14,8 +14,8 @@ from tests.builds import CHECKOUT, Built
 DEBIAN_13 = target("3.13", "2.41")
 OURS = "llama-cpp-python"
 
-# The suite makes a smaller container in there. More would be asked for by --privileged, and docker
-# refuses that where the machine itself has not every capability.
+# The suite makes a smaller container in there. --privileged would ask for every capability, and
+# docker refuses that where the machine itself lacks one.
 NAMESPACES = (
     "--cap-add=SYS_ADMIN",
     *("--security-opt=systempaths=unconfined", "--security-opt=apparmor=unconfined"),
