@@ -26,7 +26,7 @@ def tests(session: nox.Session) -> None:
 def tests_container(session: nox.Session) -> None:
     """Only the tests with real containers: needs root, docker.io, podman and debootstrap.
 
-    What is not there fails; elsewhere but in CI it would be skipped.
+    What is not there is a failure, where `tests` would skip what needs it.
     """
     install(session, "test")
     argv = ("python", "-m", "pytest", "-m", "container", *session.posargs)

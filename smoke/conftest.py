@@ -42,7 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--no-emulator",
         action="store_true",
-        help="run what needs no qemu-user; `hostwheel smoke` never does, and takes it for no proof",
+        help="leave out what needs qemu-user; no proof, so `hostwheel smoke` never gives it",
     )
 
 
