@@ -10,7 +10,7 @@ from lief import ELF
 
 from hostwheel.artifact.magic import is_elf
 from hostwheel.errors import BadInput
-from hostwheel.facts.versions import numeric as numeric
+from hostwheel.facts.versions import numeric
 
 VERSION = re.compile(r"(?P<prefix>.+)_(?P<number>\d+(?:\.\d+)*)")
 

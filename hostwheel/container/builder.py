@@ -11,7 +11,6 @@ from pathlib import Path
 
 import tomli_w
 
-from hostwheel.artifact.binary import numeric
 from hostwheel.build.engine import (
     Jobs,
     available_memory,
@@ -55,6 +54,7 @@ from hostwheel.container.render import (
 )
 from hostwheel.container.team_cache import AS_A_BUCKET, shared, team_cache
 from hostwheel.errors import Refused, StepFailed
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.data import Data
 from hostwheel.plan.defines import ROOT, toolkit_root, tree
 from hostwheel.plan.plan import Plan

@@ -9,13 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from hostwheel.artifact.binary import numeric, read_binary
+from hostwheel.artifact.binary import read_binary
 from hostwheel.build.folders import writing
 from hostwheel.build.toolchain import NVCC_SAYS, PROBE, Compiler
 from hostwheel.container.bases import Base
 from hostwheel.container.engines import ContainerEngine, caller, last_line
 from hostwheel.errors import MachineLacks, StepFailed
 from hostwheel.facts.host import Host
+from hostwheel.facts.versions import numeric
 from hostwheel.plan.files import read_file
 from hostwheel.run import capture, live
 

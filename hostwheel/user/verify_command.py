@@ -14,8 +14,6 @@ from hostwheel.trust.ssh import Signers, read_key
 from hostwheel.user.verify import verify
 from hostwheel.user.verify_finding import Finding, Outcome
 
-WHAT = "check who built files, from what, and that they are exactly those"
-EXAMPLE = "hostwheel verify https://wheels.example.org/llama --allowed-signers signers"
 THEIRS = "the publisher gives it: a line such as `ssh-ed25519 AAAA…`, in a file"
 ORDER: tuple[Outcome, ...] = ("checked", "not checked", "refused")
 
