@@ -2,11 +2,16 @@
 
 import pytest
 
-from hostwheel.publish.evidence import read_evidence
+from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.publish import publish
 from tests.proved import proved
 from tests.published import no_progress
 from tests.stores import Memory
+
+
+@pytest.fixture(scope="session")
+def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
+    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
 
 
 @pytest.fixture(scope="session")

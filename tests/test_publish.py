@@ -1,84 +1,25 @@
-"""Publishing: two phases, and what holds whenever one is stopped, overtaken or repeated."""
+"""What publish writes, and what it refuses."""
 
-import hashlib
-import json
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
-from urllib.parse import unquote, urldefrag, urljoin
 
 import pytest
 
 from hostwheel.errors import Refused
-from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.fsck import fsck
-from hostwheel.publish.generations import HINT, advance, generation_key, newest
-from hostwheel.publish.objects import Upload, upload
+from hostwheel.publish.generations import HINT, advance, newest
 from hostwheel.publish.page import Page
-from hostwheel.publish.prune import needed_keys
-from hostwheel.publish.publish import Published, add, publish
-from hostwheel.publish.settle import mark_key, settle
+from hostwheel.publish.publish import add
 from hostwheel.publish.through import Through
 from hostwheel.trust.sums import SUMS
-from tests.buckets import entry_of, metadata_of, tiny_wheel
+from tests.buckets import entry_of, tiny_wheel
 from tests.proved import PASSED, proved, write_smoke
-from tests.stores import Before, Crashed, Crashing, Memory, Overwriting, folder
+from tests.published import listed, published, put_up
+from tests.stores import Before, Memory, folder
 
-LONGEST = 60  # writes of one publish; a test that crashes after each would not end otherwise
-
-
-@pytest.fixture(scope="session")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
-
-
-def put_up(evidence: Evidence, bucket: Bucket) -> Published:
-    return publish(evidence, bucket, lambda name, done, total: None)
-
-
-def published(bucket: Bucket, wheel: Path, recipe: str = "other") -> Entry:
-    """A small wheel as another publisher puts it there, without evidence."""
-    entry = entry_of(wheel, recipe)
-    upload(bucket, Upload(key=entry.key, source=wheel, sha256=entry.sha256))
-    text = metadata_of(wheel)
-    upload(bucket, Upload(key=f"{entry.key}.metadata", source=text, sha256=entry.metadata))
-    add(bucket, newest(bucket), [entry])
-    return entry
-
-
-class Links(HTMLParser):
-    def __init__(self, page: str) -> None:
-        super().__init__()
-        self.page = page
-        self.found: dict[str, str] = {}
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        href = dict(attrs).get("href")
-        if tag == "a" and href:
-            url, fragment = urldefrag(urljoin(f"/{self.page}", href))
-            self.found[unquote(url)[1:]] = fragment.removeprefix("sha256=")
-
-
-def listed(bucket: Bucket) -> set[str]:
-    """The file names on all HTML pages, read as an installer does; each link has to hold."""
-    names = set()
-    for stored in bucket.list(""):
-        if "simple/" not in stored.key or stored.key.startswith("objects/"):
-            continue
-        links = Links(stored.key)
-        links.feed((bucket.read(stored.key) or b"").decode())
-        for key, sha256 in links.found.items():
-            if sha256:
-                names.add(key.rpartition("/")[2])
-                assert hashlib.sha256(bucket.read(key) or b"").hexdigest() == sha256, key
-            else:
-                assert bucket.exists(f"{key}index.html"), f"{stored.key} links to {key}"
-    return names
-
-
-# what is published
+pytest_plugins = ["tests.publish_fixtures"]
 
 
 def test_a_proved_build_is_published_and_nothing_is_wrong(
@@ -251,199 +192,3 @@ def test_pages_that_another_publisher_was_first_to_write_are_hostwheels(
             return super().read(key)
 
     assert put_up(evidence, Overtaken(bucket)).catalog.generation == 2
-
-
-# stopped
-
-
-def test_e15_objects_come_first_then_the_generation_then_the_index(evidence: Evidence) -> None:
-    """E15: part of a matrix went up, and the index said all of it."""
-    bucket = Memory()
-    put_up(evidence, bucket)
-    order = list(bucket.held)
-    generation = order.index(generation_key(1))
-    needed = set(needed_keys(newest(bucket).entries))
-    assert max(order.index(key) for key in needed) < generation
-    pages = [order.index(key) for key in order if "simple" in key]
-    assert generation < min(pages)
-    assert order[max(pages) + 1 :] == ["index.html", SUMS, HINT, mark_key(1)]
-
-
-def test_a_crash_after_any_write_leaves_an_index_that_holds(
-    evidence: Evidence, tmp_path: Path
-) -> None:
-    before = Memory()
-    old = published(before, tiny_wheel(tmp_path, "1.0+cpu.avx2"))
-    new = {each.filename for each in put_up(evidence, Memory()).entries if each.kind != "archive"}
-    for left in range(LONGEST):
-        bucket = Memory()
-        bucket.held.update(before.held)
-        try:
-            put_up(evidence, Crashing(bucket, left))
-        except Crashed:
-            finished = False
-        else:
-            finished = True
-        names = listed(bucket)
-        assert old.filename in names, left
-        put_up(evidence, bucket)
-        assert new <= listed(bucket), left
-        assert fsck(bucket).faults == (), left
-        if finished:
-            return
-    pytest.fail(f"a publish takes more than {LONGEST} writes")
-
-
-def test_an_interrupted_publish_goes_on_without_writing_again_what_is_there(
-    evidence: Evidence,
-) -> None:
-    bucket = Memory()
-    with pytest.raises(Crashed):
-        put_up(evidence, Crashing(bucket, 6))
-    went_up = dict(bucket.held)
-    put_up(evidence, bucket)
-    assert all(bucket.held[key] is held for key, held in went_up.items())
-
-
-# two at once
-
-
-def test_a_lost_race_adds_to_what_the_other_published(evidence: Evidence, tmp_path: Path) -> None:
-    bucket = Memory()
-    others: list[Entry] = []
-
-    def other() -> None:
-        others.append(published(bucket, tiny_wheel(tmp_path, "1.0+cpu.avx2")))
-
-    done = put_up(evidence, Before(bucket, "catalog/", other))
-    assert done.catalog.generation == 2
-    assert others[0] in done.catalog.entries
-    assert fsck(bucket).faults == ()
-
-
-@pytest.mark.parametrize("moment", ["simple/", "cpu-avx2/simple-json/", HINT])
-def test_who_overwrites_a_newer_index_writes_the_newest_after_it(
-    evidence: Evidence, tmp_path: Path, moment: str
-) -> None:
-    bucket = Memory()
-
-    def other() -> None:
-        published(bucket, tiny_wheel(tmp_path, "1.0+cpu.avx2"))
-
-    done = put_up(evidence, Before(bucket, moment, other))
-    assert done.catalog.generation == 2
-    assert fsck(bucket).faults == ()
-
-
-def test_stale_pages_of_one_who_was_stopped_are_mended_by_the_next(
-    evidence: Evidence, tmp_path: Path
-) -> None:
-    """The slow one is overtaken, overwrites newer pages, and dies before it sees that."""
-    bucket = Memory()
-
-    def other() -> None:
-        published(bucket, tiny_wheel(tmp_path / "a", "1.0+cpu.avx2"))
-
-    settle(bucket, put_up(evidence, bucket).catalog)
-    first = dict(bucket.held)
-    other()
-    bucket.held.update({key: held for key, held in first.items() if "simple" in key})
-    bucket.held[HINT] = first[HINT]
-    assert {fault.kind for fault in fsck(bucket).faults} == {"stale"}
-    published(bucket, tiny_wheel(tmp_path / "b", "2.0+cpu.avx2"))
-    assert newest(bucket).generation == 3
-    assert fsck(bucket).faults == ()
-
-
-# which generation is the newest
-
-
-def three(bucket: Bucket, folder: Path) -> Catalog:
-    for number in range(1, 4):
-        published(bucket, tiny_wheel(folder, f"{number}.0+cpu.avx2"))
-    return newest(bucket)
-
-
-def test_an_old_hint_leads_to_the_newest(tmp_path: Path) -> None:
-    bucket = Memory()
-    catalog = three(bucket, tmp_path)
-    bucket.edit(HINT, bucket.read(generation_key(1)) or b"")
-    assert newest(bucket) == catalog
-
-
-@pytest.mark.parametrize(
-    "text", [b"", b"{", b"[]", b'{"generation": 99}', b'{"schema": 1, "generation": 99, "x": 1}']
-)
-def test_a_hint_that_says_nothing_true_does_no_harm(tmp_path: Path, text: bytes) -> None:
-    bucket = Memory()
-    catalog = three(bucket, tmp_path)
-    bucket.edit(HINT, text)
-    assert newest(bucket) == catalog
-
-
-def test_a_hint_edited_by_hand_adds_and_takes_nothing(tmp_path: Path) -> None:
-    bucket = Memory()
-    catalog = three(bucket, tmp_path)
-    content = json.loads(bucket.read(HINT) or b"")
-    bucket.edit(HINT, json.dumps({**content, "entries": content["entries"][:1]}).encode())
-    assert newest(bucket) == catalog
-    settle(bucket, newest(bucket))
-    assert fsck(bucket).faults == ()
-
-
-def test_without_a_hint_all_generations_are_looked_at(tmp_path: Path) -> None:
-    bucket = Memory()
-    catalog = three(bucket, tmp_path)
-    bucket.delete(HINT)
-    bucket.delete(generation_key(1))
-    assert newest(bucket) == catalog
-
-
-def test_a_newest_generation_deleted_by_hand_is_known_from_the_hint(tmp_path: Path) -> None:
-    bucket = Memory()
-    catalog = three(bucket, tmp_path)
-    bucket.delete(generation_key(3))
-    assert newest(bucket) == catalog
-    fourth = published(bucket, tiny_wheel(tmp_path, "4.0+cpu.avx2"))
-    assert newest(bucket).entries == (*catalog.entries, fourth)
-
-
-def test_an_old_hint_whose_generations_were_pruned_does_not_lead_back(tmp_path: Path) -> None:
-    bucket = Memory()
-    first = bucket
-    published(bucket, tiny_wheel(tmp_path, "0.0+cpu.avx2"))
-    old = first.read(HINT) or b""
-    catalog = three(bucket, tmp_path)
-    for number in (1, 2, 3):
-        bucket.delete(generation_key(number))
-    bucket.edit(HINT, old)
-    assert newest(bucket) == catalog
-
-
-def test_a_catalog_of_a_newer_hostwheel_is_not_overwritten(tmp_path: Path) -> None:
-    bucket = Memory()
-    three(bucket, tmp_path)
-    newer = (bucket.read(generation_key(3)) or b"").replace(b'"schema": 1', b'"schema": 2')
-    bucket.edit(generation_key(3), newer)
-    before = bucket.state()
-    with pytest.raises(Exception, match="use a newer one"):
-        published(bucket, tiny_wheel(tmp_path, "4.0+cpu.avx2"))
-    added = set(bucket.state()) - set(before)
-    assert all(key.startswith("objects/") for key in added)
-
-
-# a store without conditions
-
-
-def test_a_store_that_overwrites_loses_what_another_published(
-    evidence: Evidence, tmp_path: Path
-) -> None:
-    """Why there is a probe: this is what it keeps from happening."""
-    bucket = Memory()
-    others: list[Entry] = []
-
-    def other() -> None:
-        others.append(published(bucket, tiny_wheel(tmp_path, "1.0+cpu.avx2")))
-
-    put_up(evidence, Before(Overwriting(bucket), "catalog/", other))
-    assert others[0] not in newest(bucket).entries

@@ -10,14 +10,15 @@ from collections.abc import Iterator
 import pytest
 
 from hostwheel.publish.bucket import check_create_only
-from hostwheel.publish.evidence import Evidence, read_evidence
+from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.repair import repair
 from hostwheel.publish.store import open_bucket
-from tests.proved import proved
+from tests.published import put_up
 from tests.stores import free_port, running
-from tests.test_publish import put_up
 from tests.test_publish_servers import PUBLISHERS, race
+
+pytest_plugins = ["tests.publish_fixtures"]
 
 pytestmark = [pytest.mark.by_hand, pytest.mark.network, pytest.mark.timeout(900)]
 AZURITE = "azurite@3.37.0"
@@ -62,11 +63,6 @@ def account(azurite: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", ACCOUNT)
     monkeypatch.setenv("AZURE_STORAGE_USE_EMULATOR", "true")
     monkeypatch.setenv("AZURITE_BLOB_STORAGE_URL", azurite)
-
-
-@pytest.fixture(scope="session")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
 
 
 @pytest.mark.usefixtures("account")

@@ -11,7 +11,7 @@ from hostwheel.errors import Refused
 from hostwheel.publish import index
 from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.catalog import Catalog, Entry
-from hostwheel.publish.evidence import Evidence, read_evidence
+from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import newest
 from hostwheel.publish.page import HTML, Page, Part
@@ -20,16 +20,12 @@ from hostwheel.publish.repair import repair
 from hostwheel.publish.settle import derived
 from hostwheel.publish.store import open_bucket
 from tests.buckets import needs
-from tests.proved import proved
+from tests.published import put_up
 from tests.stores import Memory, aws_environment, s3_bucket
-from tests.test_publish import put_up
+
+pytest_plugins = ["tests.publish_fixtures"]
 
 PUBLISHERS, ROUNDS = 16, 20
-
-
-@pytest.fixture(scope="session")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
 
 
 @pytest.fixture(params=["moto", pytest.param("ceph", marks=pytest.mark.network)])

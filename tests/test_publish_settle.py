@@ -12,7 +12,7 @@ import pytest
 from hostwheel.publish import index, settle
 from hostwheel.publish.bucket import Bucket, Stored
 from hostwheel.publish.catalog import Catalog, Entry
-from hostwheel.publish.evidence import Evidence, read_evidence
+from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import HINT, generation_key, newest
 from hostwheel.publish.index import changed, parts, render
@@ -24,19 +24,15 @@ from hostwheel.publish.through import Through
 from hostwheel.publish.yank import yank
 from hostwheel.trust.sums import SIGNATURE
 from tests.buckets import needs
-from tests.proved import proved
+from tests.published import put_up
 from tests.stores import Before, Counting, Crashed, Crashing, Memory
-from tests.test_publish import put_up
+
+pytest_plugins = ["tests.publish_fixtures"]
 
 PAGES = ("index.html", "builds", "simple", "simple-json", "SHA256SUMS", HINT)
 OLDER = 300  # builds, of as many versions: more than the first page holds
 EDITED = b"edited by hand"
 MANY = 800  # ways in which publishers meet; of the faults that were tried, one shows at the 588th
-
-
-@pytest.fixture(scope="session")
-def evidence(tmp_path_factory: pytest.TempPathFactory) -> Evidence:
-    return read_evidence(proved(tmp_path_factory.mktemp("proved")))
 
 
 def build(number: int, recipe: str = "one") -> Entry:
