@@ -1,8 +1,5 @@
 """A stand-in build and bundles of it, made once a session. Tests name it in `pytest_plugins`."""
 
-import functools
-import http.server
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +17,7 @@ from tests.bundles import (
     our_wheel,
     unpacked,
 )
+from tests.served import files_below, serving
 
 
 @pytest.fixture(scope="session")
@@ -48,21 +46,12 @@ def out(standin: Path, tmp_path: Path) -> Path:
     return build(tmp_path / "out" / "cpu-avx2", standin)
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """tmp_path over HTTP."""
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    handler = functools.partial(Quiet, directory=str(tmp_path))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(files_below(tmp_path)) as address:
+        yield address
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import newest
 from hostwheel.publish.objects import Upload, upload
 from hostwheel.publish.publish import Published, add, publish
-from tests.buckets import entry_of, metadata_of
+from tests.buckets import entry_of, metadata_of, needs
 from tests.stores import Memory
 
 
@@ -76,3 +76,24 @@ def listed(bucket: Bucket) -> set[str]:
             else:
                 assert bucket.exists(f"{key}index.html"), f"{stored.key} links to {key}"
     return names
+
+
+def listed_build(number: int, recipe: str = "one") -> Entry:
+    """A file that nobody reads, of a version of its own."""
+    version = f"0.2.{number}+cpu.avx2"
+    return Entry(
+        kind="wheel",
+        recipe=recipe,
+        title=recipe,
+        filename=f"llama_cpp_python-{version}-py3-none-manylinux_2_35_x86_64.whl",
+        sha256=f"{number:064x}",
+        size=1,
+        uploaded="2026-11-30T12:00:00Z",
+        version=version,
+        platform_tag="manylinux_2_35_x86_64",
+        requires_python=">=3.9",
+        requires=(),
+        metadata="",
+        needs=needs(),
+        evidence={},
+    )

@@ -1,9 +1,6 @@
 """S3 as a bucket: what it keeps, says and needs."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
 import boto3
 import pytest
@@ -13,6 +10,7 @@ from hostwheel.publish import store
 from hostwheel.publish.bucket import Bucket, check_create_only
 from hostwheel.publish.page import HTML, INDEX_CACHE
 from hostwheel.publish.store import open_bucket
+from tests.served import serving
 from tests.stores import aws_environment, free_port, page
 
 
@@ -100,21 +98,11 @@ class Denying(Flaky):
         self.wfile.write(body)
 
 
-@contextmanager
-def answering(handler: type[Flaky]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 @pytest.mark.parametrize("key", ["simple/", "simple/index.html"])
 def test_of_what_s3_answers_only_the_code_is_told(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with answering(Denying) as address:
+    with serving(Denying) as address:
         aws_environment(address, monkeypatch)
         with pytest.raises(MachineLacks, match=r": AccessDenied; see that the address") as lacks:
             open_bucket("s3://bucket").read(key)
@@ -125,7 +113,7 @@ def test_of_what_s3_answers_only_the_code_is_told(
 def test_what_a_server_was_too_busy_for_is_sent_again(
     key: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with answering(Flaky) as address:
+    with serving(Flaky) as address:
         aws_environment(address, monkeypatch)
         Flaky.asked = 0
         open_bucket("s3://bucket").put(page(key))

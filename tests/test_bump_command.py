@@ -3,17 +3,15 @@
 import hashlib
 import json
 import shutil
-import threading
 import tomllib
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
 
 from hostwheel.__main__ import main
 from tests.plans import ROOT
+from tests.served import files_below, serving
 from tests.upstreams import COMMIT, EPOCH, FORWARDS, GGML, archive
 
 HEAD = "Why: a test\nUpstream: not sent\nDrop when: never\n\n"
@@ -27,11 +25,6 @@ sha256 = "{sha256}"
 llama_cpp_commit = "0123456789ab"
 epoch = 1600000000  # an hour
 """
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, format: str, *args: object) -> None:
-        pass
 
 
 def sha256(path: Path) -> str:
@@ -59,15 +52,8 @@ def recipes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def index(tmp_path: Path) -> Iterator[str]:
     """A registry that has whatever `offer` gave it."""
     (tmp_path / "web" / "llama-cpp-python").mkdir(parents=True)
-    handler = partial(Quiet, directory=str(tmp_path / "web"))
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(files_below(tmp_path / "web")) as address:
+        yield address
 
 
 def offer(folder: Path, path: Path, **more: object) -> None:

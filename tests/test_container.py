@@ -5,10 +5,8 @@ import dataclasses
 import json
 import os
 import re
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler
 from importlib import resources
 from pathlib import Path
 
@@ -34,6 +32,7 @@ from hostwheel.plan.data import find_data
 from hostwheel.plan.defines import tree
 from hostwheel.plan.plan import Plan
 from tests.plans import ROOT, plan_for, write_wheel
+from tests.served import serving
 
 IMAGES = ROOT / "docker" / "images.toml"
 DOCKER = ContainerEngine(name="docker", version="28", own_user=False)
@@ -365,18 +364,9 @@ class Registry(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def registry() -> Iterator[str]:
-    with HTTPServer(("127.0.0.1", 0), Registry) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        yield f"127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
-
-
 def test_a_digest_is_looked_up_and_never_made_up() -> None:
-    with registry() as host:
+    with serving(Registry) as address:
+        host = address.removeprefix("http://")
         mine = dataclasses.replace(own_base(f"{host}/me/mine", None), tag="1")
         assert digest_of(mine, scheme="http") == Registry.digest
         other = dataclasses.replace(mine, tag="2")

@@ -1,16 +1,15 @@
 import hashlib
 import os
 import subprocess
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from hostwheel.build.download import fetch
 from hostwheel.errors import BadInput, MachineLacks
+from tests.served import serving
 
 BODY = b"archive " * 1000
 SHA256 = hashlib.sha256(BODY).hexdigest()
@@ -35,22 +34,10 @@ class Handler(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def served() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
-
-
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with served() as base:
+    with serving(Handler) as base:
         yield base
 
 
@@ -73,7 +60,7 @@ def test_once_cached_no_network_is_needed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with served() as url:
+    with serving(Handler) as url:
         first = fetch(f"{url}/a.tar.gz", SHA256, tmp_path)
     capsys.readouterr()
     assert fetch(f"{url}/a.tar.gz", SHA256, tmp_path) == first

@@ -1,12 +1,10 @@
 """`hostwheel pick` at a bucket: read from a folder and a server, installed by pip and uv."""
 
-import http.server
 import json
 import os
 import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,6 +21,7 @@ from hostwheel.user.pick_catalog import bucket as address_of
 from hostwheel.user.pick_catalog import fetch, requirement
 from hostwheel.user.pick_python import find_python
 from tests import users
+from tests.served import Quiet, serving
 from tests.users import catalog, entry, small_wheel
 
 ZEN2 = users.host("zen2")
@@ -38,18 +37,11 @@ def bucket(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def served(bucket: Path) -> Iterator[str]:
-    handler = partial(Quiet, directory=str(bucket))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    threading.Thread(target=server.serve_forever).start()
-    yield f"http://127.0.0.1:{server.server_port}"
-    server.shutdown()
-    server.server_close()
+    with serving(partial(LikeS3, directory=str(bucket))) as address:
+        yield address
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *told: object) -> None:
-        pass
-
+class LikeS3(Quiet):
     def do_GET(self) -> None:
         if "+" in self.path:  # a store such as S3 reads it as a space
             self.send_error(404)

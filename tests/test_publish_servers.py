@@ -1,6 +1,5 @@
 """Publishing to real S3 servers: moto's, for races, and Ceph's, as one that people run."""
 
-import hashlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -10,7 +9,7 @@ import pytest
 from hostwheel.errors import Refused
 from hostwheel.publish import index
 from hostwheel.publish.bucket import Bucket, check_create_only
-from hostwheel.publish.catalog import Catalog, Entry
+from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import newest
@@ -19,8 +18,7 @@ from hostwheel.publish.publish import add
 from hostwheel.publish.repair import repair
 from hostwheel.publish.settle import derived
 from hostwheel.publish.store import open_bucket
-from tests.buckets import needs
-from tests.published import put_up
+from tests.published import listed_build, put_up
 from tests.stores import Memory, aws_environment, s3_bucket
 
 pytest_plugins = ["tests.publish_fixtures"]
@@ -36,32 +34,11 @@ def server(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> s
     return address
 
 
-def file(number: int) -> Entry:
-    """A file that nobody reads."""
-    version = f"1.{number}+x"
-    return Entry(
-        kind="wheel",
-        recipe="one",
-        title="The one host",
-        filename=f"llama_cpp_python-{version}-py3-none-manylinux_2_17_x86_64.whl",
-        sha256=hashlib.sha256(version.encode()).hexdigest(),
-        size=1,
-        uploaded="2026-11-30T12:00:00Z",
-        version=version,
-        platform_tag="manylinux_2_17_x86_64",
-        requires_python="",
-        requires=(),
-        metadata="",
-        needs=needs(),
-        evidence={},
-    )
-
-
 def race(buckets: Sequence[Bucket]) -> None:
     """Each of them publishes another file, all at once. Then nothing is lost or left behind."""
 
     def publish_one(number: int) -> None:
-        add(buckets[number], newest(buckets[number]), [file(number)])
+        add(buckets[number], newest(buckets[number]), [listed_build(number)])
 
     with ThreadPoolExecutor(len(buckets)) as pool:
         list(pool.map(publish_one, range(len(buckets))))
@@ -69,7 +46,7 @@ def race(buckets: Sequence[Bucket]) -> None:
     catalog = newest(bucket)
     assert catalog.generation == len(buckets)
     assert {each.filename for each in catalog.entries} == {
-        file(number).filename for number in range(len(buckets))
+        listed_build(number).filename for number in range(len(buckets))
     }
     for page in derived(bucket, catalog):
         assert bucket.read(page.key) == page.body, page.key

@@ -23,8 +23,7 @@ from hostwheel.publish.settle import settle as compare
 from hostwheel.publish.through import Through
 from hostwheel.publish.yank import yank
 from hostwheel.trust.sums import SIGNATURE
-from tests.buckets import needs
-from tests.published import put_up
+from tests.published import listed_build, put_up
 from tests.stores import Before, Counting, Crashed, Crashing, Memory
 
 pytest_plugins = ["tests.publish_fixtures"]
@@ -33,26 +32,6 @@ PAGES = ("index.html", "builds", "simple", "simple-json", "SHA256SUMS", HINT)
 OLDER = 300  # builds, of as many versions: more than the first page holds
 EDITED = b"edited by hand"
 MANY = 800  # ways in which publishers meet; of the faults that were tried, one shows at the 588th
-
-
-def build(number: int, recipe: str = "one") -> Entry:
-    version = f"0.2.{number}+cpu.avx2"
-    return Entry(
-        kind="wheel",
-        recipe=recipe,
-        title=recipe,
-        filename=f"llama_cpp_python-{version}-py3-none-manylinux_2_35_x86_64.whl",
-        sha256=f"{number:064x}",
-        size=1,
-        uploaded="2026-11-30T12:00:00Z",
-        version=version,
-        platform_tag="manylinux_2_35_x86_64",
-        requires_python=">=3.9",
-        requires=(),
-        metadata="",
-        needs=needs(),
-        evidence={},
-    )
 
 
 def publish(bucket: Bucket, *entries: Entry) -> Catalog:
@@ -70,7 +49,7 @@ def stale(bucket: Bucket) -> list[str]:
 
 def test_one_more_file_reads_no_page_and_writes_what_it_changes(evidence: Evidence) -> None:
     bucket = Memory()
-    publish(bucket, *(build(number) for number in range(OLDER)))
+    publish(bucket, *(listed_build(number) for number in range(OLDER)))
     before = dict(bucket.held)
     counting = Counting(bucket)
     put_up(evidence, counting)
@@ -98,20 +77,28 @@ def test_one_more_file_reads_no_page_and_writes_what_it_changes(evidence: Eviden
 @pytest.mark.parametrize("reason", ["it crashes", None])
 def test_a_file_of_an_old_version_changes_its_page(reason: str | None) -> None:
     bucket = Memory()
-    publish(bucket, *(build(number) for number in range(OLDER)))
+    publish(bucket, *(listed_build(number) for number in range(OLDER)))
     before = dict(bucket.held)
     if reason:
-        yank(bucket, build(7).filename, reason)
+        yank(bucket, listed_build(7).filename, reason)
     else:
-        publish(bucket, replace(build(7, "two"), filename="llama_cpp_python-0.2.7-py3-none-x.whl"))
+        publish(
+            bucket,
+            replace(listed_build(7, "two"), filename="llama_cpp_python-0.2.7-py3-none-x.whl"),
+        )
     assert stale(bucket) == []
     rewritten = {key for key in before if bucket.held[key] is not before[key]}
     assert {key for key in rewritten if key.startswith("builds/")} == {"builds/0.2.7.html"}
 
 
 def test_what_changes_is_what_a_comparison_of_all_pages_finds() -> None:
-    catalog = Catalog().next(build(number) for number in range(OLDER))
-    for more in ([build(OLDER)], [build(3, "two")], [replace(build(9), yanked="x")], [build(5)]):
+    catalog = Catalog().next(listed_build(number) for number in range(OLDER))
+    for more in (
+        [listed_build(OLDER)],
+        [listed_build(3, "two")],
+        [replace(listed_build(9), yanked="x")],
+        [listed_build(5)],
+    ):
         after = catalog.next(more)
         old = {page.key: page for page in render(catalog)}
         found = [page for page in render(after) if old.get(page.key) != page]
@@ -121,7 +108,7 @@ def test_what_changes_is_what_a_comparison_of_all_pages_finds() -> None:
 
 
 def test_parts_have_names_of_their_own() -> None:
-    names = [part.name for part in parts(Catalog().next([build(1), build(2, "two")]))]
+    names = [part.name for part in parts(Catalog().next([listed_build(1), listed_build(2, "two")]))]
     assert len(names) == len(set(names))
 
 
@@ -130,47 +117,47 @@ def test_parts_have_names_of_their_own() -> None:
 
 def test_after_a_publisher_that_was_stopped_everything_is_compared_for_a_day() -> None:
     bucket = Memory()
-    publish(bucket, build(1))
+    publish(bucket, listed_build(1))
     with pytest.raises(Crashed):
-        publish(Crashing(bucket, 1), build(2))  # its generation, and no page
+        publish(Crashing(bucket, 1), listed_build(2))  # its generation, and no page
     assert bucket.exists(generation_key(2))
     for number in (3, 4):
-        publish(bucket, build(number))
+        publish(bucket, listed_build(number))
         assert stale(bucket) == []
         assert bucket.read(mark_key(number)) == b""
     bucket.now += GRACE + timedelta(hours=1)
-    publish(bucket, build(5))
+    publish(bucket, listed_build(5))
     assert bucket.read(mark_key(5)) == form()
 
 
 def test_pages_of_another_hostwheel_are_written_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     bucket = Memory()
-    publish(bucket, *(build(number) for number in range(OLDER)))
+    publish(bucket, *(listed_build(number) for number in range(OLDER)))
     key = "builds/0.2.7.html"
     bucket.edit(key, b"as it looked before")
-    publish(bucket, build(OLDER))
+    publish(bucket, listed_build(OLDER))
     assert stale(bucket) == [key]  # of this hostwheel's pages, it knows
     monkeypatch.setattr(settle, "form", lambda: b"another")
-    publish(bucket, build(OLDER + 1))
+    publish(bucket, listed_build(OLDER + 1))
     assert stale(bucket) == []
     assert bucket.read(mark_key(3)) == b"another"
 
 
 def test_publishing_what_is_there_compares_everything() -> None:
     bucket = Memory()
-    publish(bucket, *(build(number) for number in range(OLDER)))
+    publish(bucket, *(listed_build(number) for number in range(OLDER)))
     bucket.edit("builds/0.2.7.html", b"as it looked before")
-    publish(bucket, build(7))
+    publish(bucket, listed_build(7))
     assert stale(bucket) == []
 
 
 def test_going_back_to_an_older_catalog_by_hand_leaves_no_page_of_the_newer() -> None:
     bucket = Memory()
-    publish(bucket, *(build(number) for number in range(OLDER)))
-    publish(bucket, build(7, "two"), build(OLDER))
+    publish(bucket, *(listed_build(number) for number in range(OLDER)))
+    publish(bucket, listed_build(7, "two"), listed_build(OLDER))
     for key in (generation_key(2), HINT):
         bucket.delete(key)
-    publish(bucket, build(OLDER + 1))
+    publish(bucket, listed_build(OLDER + 1))
     assert [fault for fault in fsck(bucket).faults if fault.kind == "stale"] == []
 
 
@@ -257,7 +244,7 @@ def meet(bucket: Memory, chance: random.Random) -> bool:
     """Publishers and one who mends, in any order of requests; return whether one was killed."""
 
     def publishing(number: int, recipe: str) -> Callable[[Bucket], object]:
-        return lambda through: publish(through, build(number, recipe))
+        return lambda through: publish(through, listed_build(number, recipe))
 
     work = [publishing(number, chance.choice(("one", "two"))) for number in (2, 3, 4)]
     if chance.random() < 0.5:
@@ -281,17 +268,17 @@ def test_one_who_mends_is_overtaken_and_stopped(monkeypatch: pytest.MonkeyPatch)
     """Between two requests another publishes, and would have known of nothing to look at."""
     monkeypatch.setattr(index, "parts", small_parts)
     bucket = Memory()
-    publish(bucket, build(0), build(1, "two"))
+    publish(bucket, listed_build(0), listed_build(1, "two"))
     bucket.edit("simple/two.html", EDITED)
 
     def other() -> None:
-        publish(bucket, build(2, "two"))
+        publish(bucket, listed_build(2, "two"))
 
     stopped = Before(Crashing(bucket, 2), "simple/two.html", other)  # the mark taken, a page put
     with pytest.raises(Crashed):
         compare(stopped, newest(bucket))
     assert stale(bucket) == ["simple/two.html"]
-    publish(bucket, build(3, "one"))
+    publish(bucket, listed_build(3, "one"))
     assert stale(bucket) == []
 
 
@@ -303,11 +290,11 @@ def test_whoever_meets_and_is_stopped_the_next_leaves_nothing_stale(
     monkeypatch.setattr(settle, "READERS", 1)
     for seed in range(MANY):
         bucket = Memory()
-        publish(bucket, build(0), build(1, "two"))
+        publish(bucket, listed_build(0), listed_build(1, "two"))
         if edited:
             bucket.edit("simple/two.html", EDITED)
         if not meet(bucket, random.Random(seed)):
             assert stale(bucket) == [], seed
         for number in (5, 6):
-            publish(bucket, build(number, "one"))
+            publish(bucket, listed_build(number, "one"))
             assert stale(bucket) == [], seed

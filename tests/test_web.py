@@ -1,15 +1,15 @@
 """What the network answers, and what it does not, in one sentence each and in time."""
 
-import threading
 import time
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 
 import pytest
 
 from hostwheel import web
 from hostwheel.errors import BadInput, MachineLacks
+from tests.served import serving
 
 BODY = b"0123456789" * 100
 
@@ -39,14 +39,8 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def url(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     monkeypatch.setenv("no_proxy", "127.0.0.1")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as address:
+        yield address
 
 
 def test_an_answer_has_type_size_and_bytes(url: str) -> None:

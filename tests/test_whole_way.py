@@ -3,12 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from threading import Thread
 
 import boto3
 import pytest
@@ -16,6 +11,7 @@ import pytest
 from hostwheel.__main__ import main
 from tests.builds import Built
 from tests.bundles import run, unpacked
+from tests.served import files_below, serving
 from tests.stores import aws_environment, s3_bucket
 
 pytestmark = [pytest.mark.build, pytest.mark.network, pytest.mark.timeout(3600)]
@@ -40,25 +36,13 @@ def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return file
 
 
-@contextmanager
-def served(folder: Path) -> Iterator[str]:
-    handler = partial(SimpleHTTPRequestHandler, directory=str(folder))
-    server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        server.server_close()
-
-
 def test_published_to_a_folder_and_installed_back(
     cpu_avx2_proved: Built, key: Path, tmp_path: Path
 ) -> None:
     bucket = tmp_path / "bucket"
     bucket.mkdir()
     publish = ["publish", str(cpu_avx2_proved.out), "--to", str(bucket), "--key", str(key)]
-    with served(bucket) as url:
+    with serving(files_below(bucket)) as url:
         assert main([*publish, "--read-back", url]) == 0
         assert main(["verify", url, "--key", f"{key}.pub"]) == 0
     assert main(["fsck", str(bucket)]) == 0

