@@ -240,7 +240,7 @@ def test_a_cuda_13_draft_is_built_and_imports_elsewhere(
     assert ANSWER in said
 
 
-@pytest.mark.by_hand  # nvcc 12.4 has no quick mode: half an hour
+@pytest.mark.by_hand  # nvcc 12.4 has no quick mode: a quarter of an hour
 @pytest.mark.parametrize("engine", ["docker"], indirect=True)
 def test_a_cuda_12_draft_says_cuda_12_everywhere(
     engine: str, smollm2: Path, tmp_path: Path
