@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import boto3
@@ -66,6 +66,10 @@ class Memory:
     def edit(self, key: str, body: bytes) -> None:
         """By hand."""
         self.held[key] = (replace(self.held[key][0], body=body), self.now)
+
+    def age(self, by: timedelta) -> None:
+        """What is there was written that much earlier."""
+        self.held = {key: (page, then - by) for key, (page, then) in self.held.items()}
 
     def state(self) -> dict[str, bytes]:
         return {key: page.body for key, (page, _) in self.held.items()}

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from hostwheel.errors import BadInput, Refused
+from hostwheel.publish.bucket import CLOCK
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import (
@@ -39,7 +40,8 @@ def test_pruning_keeps_what_the_index_lists_and_the_last_generations(
 ) -> None:
     grown(bucket, tmp_path)
     catalog = newest(bucket)
-    removed = prune(bucket, 1, bucket.now + LATER)
+    bucket.age(LATER)
+    removed = prune(bucket, 1)
     assert {generation_key(1), generation_key(2)} <= set(removed)
     assert len([key for key in removed if key.endswith("smoke.json")]) == 2
     assert set(needed_keys(catalog.entries)) <= set(bucket.held)
@@ -49,7 +51,8 @@ def test_pruning_keeps_what_the_index_lists_and_the_last_generations(
 
 def test_a_kept_generation_keeps_its_objects(bucket: Memory, tmp_path: Path) -> None:
     grown(bucket, tmp_path)
-    removed = prune(bucket, 2, bucket.now + LATER)
+    bucket.age(LATER)
+    removed = prune(bucket, 2)
     assert generation_key(2) not in removed
     assert len([key for key in removed if key.endswith("smoke.json")]) == 1
     assert fsck(bucket).faults == ()
@@ -63,40 +66,45 @@ def test_what_is_young_may_belong_to_a_publisher_that_is_at_it(
     write_smoke(out, [PASSED] * 7)
     with pytest.raises(Crashed):
         publish(read_evidence(out), Crashing(bucket, 4), no_progress)
+    bucket.age(GRACE)
     before = bucket.state()
-    assert prune(bucket, 1, bucket.now + GRACE) == ()
-    assert bucket.state() == before
-    assert prune(bucket, 1, bucket.now + LATER)
+    assert prune(bucket, 1) == ()
+    assert bucket.state() == {**before, CLOCK: b""}
+    bucket.age(LATER - GRACE)
+    assert prune(bucket, 1)
 
 
 def test_pruning_first_brings_an_old_hint_up_to_date(bucket: Memory, tmp_path: Path) -> None:
     old = bucket.read(HINT) or b""
     grown(bucket, tmp_path)
-    catalog = newest(bucket)
+    entries = newest(bucket).entries
     bucket.edit(HINT, old)
-    prune(bucket, 1, bucket.now + LATER)
-    assert newest(bucket) == catalog
+    bucket.age(LATER)
+    prune(bucket, 1)
+    assert newest(bucket).entries == entries
     assert fsck(bucket).faults == ()
 
 
 def test_a_dry_run_of_pruning_removes_nothing(bucket: Memory, tmp_path: Path) -> None:
     grown(bucket, tmp_path)
     before = bucket.state()
-    would = prune(Dry(bucket), 1, bucket.now + LATER)
+    bucket.age(LATER)
+    would = prune(Dry(bucket), 1)
     assert bucket.state() == before
-    assert prune(bucket, 1, bucket.now + LATER) == would
+    assert prune(bucket, 1) == would
 
 
 def test_a_crash_while_pruning_leaves_an_index_that_holds(bucket: Memory, tmp_path: Path) -> None:
     grown(bucket, tmp_path)
+    bucket.age(LATER)
     whole = dict(bucket.held)
-    for left in range(6):
+    for left in range(7):
         bucket.held = dict(whole)
         try:
-            prune(Crashing(bucket, left), 1, bucket.now + LATER)
+            prune(Crashing(bucket, left), 1)
         except Crashed:
             assert {fault.kind for fault in fsck(bucket).faults} <= {"orphan"}
-            prune(bucket, 1, bucket.now + LATER)
+            prune(bucket, 1)
         assert fsck(bucket).faults == ()
 
 
@@ -110,18 +118,47 @@ def test_an_object_taken_up_again_while_it_was_pruned_is_told(
     with pytest.raises(Crashed):
         publish(evidence, Crashing(bucket, 4), no_progress)
 
+    bucket.age(LATER)
+
     class Deleting(Through):
         def delete(self, key: str) -> None:
             publish(evidence, bucket, no_progress)
             super().delete(key)
 
     with pytest.raises(Refused, match="published while this was pruning"):
-        prune(Deleting(bucket), 1, bucket.now + LATER)
+        prune(Deleting(bucket), 1)
+
+
+def test_an_object_that_was_pruned_while_its_publish_went_on_is_put_back(
+    bucket: Memory, tmp_path: Path
+) -> None:
+    """It was stopped days ago, and finds its objects there; until its generation is made, nothing
+    refers to them."""
+    out = proved(tmp_path)
+    write_smoke(out, [PASSED] * 5)
+    evidence = read_evidence(out)
+    with pytest.raises(Crashed):
+        publish(evidence, Crashing(bucket, 4), no_progress)
+    bucket.age(LATER)
+    removed: list[str] = []
+    pruning = Before(bucket, "catalog/", lambda: removed.extend(prune(bucket, 1)))
+    publish(evidence, pruning, no_progress)
+    assert [key for key in removed if key.endswith("smoke.json")]
+    assert fsck(bucket).faults == ()
+
+
+def test_pruning_leaves_no_gap(bucket: Memory, tmp_path: Path) -> None:
+    """The oldest generation was put back by hand, and is young."""
+    grown(bucket, tmp_path)
+    bucket.age(LATER)
+    bucket.edit(generation_key(1), bucket.read(generation_key(1)) or b"")
+    assert not [key for key in prune(bucket, 1) if key.startswith("catalog/")]
+    assert fsck(bucket).faults == ()
 
 
 def test_none_cannot_be_kept(bucket: Memory) -> None:
     with pytest.raises(BadInput, match="give 1 or more"):
-        prune(bucket, 0, bucket.now)
+        prune(bucket, 0)
 
 
 # yank

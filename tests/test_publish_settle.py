@@ -1,30 +1,24 @@
 """What one more file costs in a bucket, and why nothing is left stale by what it leaves out."""
 
-import random
-import threading
-from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from hostwheel.publish import index, settle
-from hostwheel.publish.bucket import Bucket, Stored
+from hostwheel.publish import settle
+from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import HINT, generation_key, newest
 from hostwheel.publish.index import changed, parts, render
-from hostwheel.publish.page import HTML, Page, Part
 from hostwheel.publish.publish import add
 from hostwheel.publish.settle import GRACE, derived, form, mark_key
-from hostwheel.publish.settle import settle as compare
-from hostwheel.publish.through import Through
 from hostwheel.publish.yank import yank
 from hostwheel.trust.sums import SIGNATURE
 from tests.published import listed_build, put_up
-from tests.stores import Before, Counting, Crashed, Crashing, Memory
+from tests.stores import Counting, Crashed, Crashing, Memory
 
 pytest_plugins = ["tests.publish_fixtures"]
 
@@ -165,136 +159,3 @@ def test_the_form_is_of_every_file_of_hostwheel(tmp_path: Path) -> None:
     names = {str(path.relative_to(settle.PACKAGE)) for path in settle.sources(settle.PACKAGE)}
     assert {"publish/front_table.py", "publish/template/front.css", "audit/markup.py"} <= names
     assert not any("__pycache__" in name for name in names)
-
-
-# three at once, one or two of them stopped anywhere
-
-
-class Stepping(Through):
-    """Each request waits for its turn; a process that was killed makes no more."""
-
-    def __init__(self, bucket: Bucket, work: Callable[[Bucket], object]) -> None:
-        super().__init__(bucket)
-        self.turn, self.idle = threading.Semaphore(0), threading.Semaphore(0)
-        self.killed = self.done = False
-        threading.Thread(target=self.live, args=(work,), daemon=True).start()
-        self.idle.acquire()
-
-    def live(self, work: Callable[[Bucket], object]) -> None:
-        try:
-            work(self)
-        except Crashed:
-            pass
-        finally:
-            self.done = True
-            self.idle.release()
-
-    def go_on(self, *, killed: bool) -> None:
-        self.killed = killed
-        self.turn.release()
-        self.idle.acquire()
-
-    def wait(self) -> None:
-        if not self.killed:
-            self.idle.release()
-            self.turn.acquire()
-        if self.killed:
-            raise Crashed
-
-    def create(self, page: Page) -> bool:
-        self.wait()
-        return super().create(page)
-
-    def put(self, page: Page) -> None:
-        self.wait()
-        super().put(page)
-
-    def read(self, key: str) -> bytes | None:
-        self.wait()
-        return super().read(key)
-
-    def exists(self, key: str) -> bool:
-        self.wait()
-        return super().exists(key)
-
-    def list(self, prefix: str) -> Iterator[Stored]:
-        self.wait()
-        return super().list(prefix)
-
-    def delete(self, key: str) -> None:
-        self.wait()
-        super().delete(key)
-
-
-def small_parts(catalog: Catalog) -> Iterator[Part]:
-    """Three pages, of which one more file changes two: a hundred would take the test long."""
-    for recipe in ("one", "two"):
-        some = [each for each in catalog.entries if each.recipe == recipe]
-        yield small_part(f"simple/{recipe}.html", some)
-    yield small_part("simple/index.html", catalog.entries)
-
-
-def small_part(key: str, entries: Sequence[Entry]) -> Part:
-    text = " ".join(each.filename for each in entries).encode()
-    page = Page(key=key, body=text, content_type=HTML, cache_control="")
-    return Part(name=key, made_of=entries, pages=lambda: (page,))
-
-
-def meet(bucket: Memory, chance: random.Random) -> bool:
-    """Publishers and one who mends, in any order of requests; return whether one was killed."""
-
-    def publishing(number: int, recipe: str) -> Callable[[Bucket], object]:
-        return lambda through: publish(through, listed_build(number, recipe))
-
-    work = [publishing(number, chance.choice(("one", "two"))) for number in (2, 3, 4)]
-    if chance.random() < 0.5:
-        work.append(lambda through: compare(through, newest(through)))
-    alive = [Stepping(bucket, each) for each in work]
-    deadly = chance.choice((0.0, 0.05))
-    killed = False
-    while alive:
-        # One goes on for a while, so that a whole publish fits between two requests of another.
-        one = chance.choice(alive)
-        for _ in range(chance.choice((1, 3, 40))):
-            one.go_on(killed=chance.random() < deadly)
-            if one.done:
-                alive.remove(one)
-                killed = killed or one.killed
-                break
-    return killed
-
-
-def test_one_who_mends_is_overtaken_and_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Between two requests another publishes, and would have known of nothing to look at."""
-    monkeypatch.setattr(index, "parts", small_parts)
-    bucket = Memory()
-    publish(bucket, listed_build(0), listed_build(1, "two"))
-    bucket.edit("simple/two.html", EDITED)
-
-    def other() -> None:
-        publish(bucket, listed_build(2, "two"))
-
-    stopped = Before(Crashing(bucket, 2), "simple/two.html", other)  # the mark taken, a page put
-    with pytest.raises(Crashed):
-        compare(stopped, newest(bucket))
-    assert stale(bucket) == ["simple/two.html"]
-    publish(bucket, listed_build(3, "one"))
-    assert stale(bucket) == []
-
-
-@pytest.mark.parametrize("edited", [False, True])
-def test_whoever_meets_and_is_stopped_the_next_leaves_nothing_stale(
-    edited: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(index, "parts", small_parts)
-    monkeypatch.setattr(settle, "READERS", 1)
-    for seed in range(MANY):
-        bucket = Memory()
-        publish(bucket, listed_build(0), listed_build(1, "two"))
-        if edited:
-            bucket.edit("simple/two.html", EDITED)
-        if not meet(bucket, random.Random(seed)):
-            assert stale(bucket) == [], seed
-        for number in (5, 6):
-            publish(bucket, listed_build(number, "one"))
-            assert stale(bucket) == [], seed

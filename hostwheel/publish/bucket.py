@@ -9,6 +9,7 @@ from hostwheel.errors import Refused
 from hostwheel.publish.page import Page
 
 PROBE = "probe/create-only"
+CLOCK = "probe/clock"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,13 +44,17 @@ class Bucket(Protocol):
     def delete(self, key: str) -> None: ...
 
 
+def probe(key: str) -> Page:
+    """Nothing, to see what the store does with it."""
+    return Page(key=key, body=b"", content_type="text/plain", cache_control="no-store")
+
+
 def check_create_only(bucket: Bucket) -> None:
     """Refused by a store that overwrites what was to be created. One request, two in a new bucket.
 
     rclone's and other gateways take If-None-Match and ignore it (measured: TOOLS-NOTES, section 5).
     """
-    probe = Page(key=PROBE, body=b"", content_type="text/plain", cache_control="no-store")
-    if bucket.create(probe) and bucket.create(probe):
+    if bucket.create(probe(PROBE)) and bucket.create(probe(PROBE)):
         raise Refused(
             f"{bucket.url}: a key that exists was created again, so that two publishers would"
             " overwrite each other: take a store that honours If-None-Match, or, where nobody"

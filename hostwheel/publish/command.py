@@ -8,7 +8,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
@@ -142,7 +141,7 @@ def run_yank(arguments: argparse.Namespace) -> int:
 def run_prune(arguments: argparse.Namespace) -> int:
     bucket = open_bucket(arguments.url, arguments.endpoint_url)
     with telling(bucket, arguments) as (told, _):
-        removed = prune(told, arguments.keep, datetime.now(UTC))
+        removed = prune(told, arguments.keep)
     if arguments.json:
         print(json.dumps({"dry_run": arguments.dry_run, "removed": removed}, indent=1))
     else:

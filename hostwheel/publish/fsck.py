@@ -9,7 +9,7 @@ from typing import Literal
 from zipfile import BadZipFile, ZipFile
 
 from hostwheel.errors import BadInput, Refused
-from hostwheel.publish.bucket import PROBE, Bucket
+from hostwheel.publish.bucket import CLOCK, PROBE, Bucket
 from hostwheel.publish.catalog import Catalog, Entry, object_key
 from hostwheel.publish.entries import metadata_in
 from hostwheel.publish.generations import (
@@ -53,9 +53,19 @@ class Looked:
 
 
 def fsck(bucket: Bucket) -> Looked:
-    """Read the whole bucket, objects included. BadInput where there is no catalog in it."""
-    keys = {each.key for each in bucket.list("")}
+    """Read the whole bucket, objects included. BadInput where there is no catalog in it.
+
+    Once more where someone published meanwhile, and it looks like a fault.
+    """
+    looked = look(bucket)
+    while looked.faults and newest_or_copy(bucket).generation != looked.catalog.generation:
+        looked = look(bucket)
+    return looked
+
+
+def look(bucket: Bucket) -> Looked:
     catalog = newest_or_copy(bucket)
+    keys = {each.key for each in bucket.list("")}
     if not catalog.generation:
         raise BadInput(f"{bucket.url}: no catalog in it, so nothing was published here")
     pages = derived(bucket, catalog)
@@ -180,7 +190,7 @@ def page_faults(bucket: Bucket, keys: Collection[str], pages: Iterable[Page]) ->
 
 def orphans(bucket: Bucket, keys: Iterable[str], pages: Iterable[Page]) -> Iterator[Fault]:
     """What no kept generation refers to: left by a publisher that was stopped, or put by hand."""
-    known = {PROBE, SIGNATURE, *(page.key for page in pages), *needed_by_kept(bucket, keys)}
+    known = {PROBE, CLOCK, SIGNATURE, *(page.key for page in pages), *needed_by_kept(bucket, keys)}
     for key in sorted(set(keys) - known):
         if key.startswith(OBJECTS):
             remedy = f"`hostwheel prune {bucket.url} --keep 10`, once nobody is publishing"

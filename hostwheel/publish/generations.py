@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from hostwheel.errors import BadInput
+from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry, read_catalog
 from hostwheel.publish.page import OBJECT_CACHE, Page
@@ -45,9 +45,23 @@ def newest(bucket: Bucket) -> Catalog:
     if number is not None and (found := newest_from(bucket, number)):
         return found
     last = max(listed(bucket), default=0)
+    found = (last and newest_from(bucket, last)) or Catalog()
     if number is not None and number > last and (copy := copied(text)):
-        return copy  # the generation itself was deleted by hand
-    return (last and newest_from(bucket, last)) or Catalog()
+        return deleted(bucket, found, copy)
+    return found
+
+
+def deleted(bucket: Bucket, last: Catalog, copy: Catalog) -> Catalog:
+    """The generation that was deleted by hand, from its copy. Refused where that is another's."""
+    names = {each.filename: each.sha256 for each in copy.entries}
+    kept = all(names.get(each.filename) == each.sha256 for each in last.entries)
+    if copy.generation == last.generation + 1 and kept:
+        return copy
+    raise Refused(
+        f"{bucket.url}/{HINT}: is of generation {copy.generation}, while {FOLDER} ends with "
+        f"{last.generation}: if {HINT} is of another bucket, delete it; if generations were deleted"
+        f" here, put them back, or copy {HINT} to {generation_key(copy.generation)}"
+    )
 
 
 def hinted(text: bytes | None) -> int | None:

@@ -59,7 +59,8 @@ def index_parts(prefix: str, projects: Mapping[str, Sequence[Entry]]) -> Iterato
         described = {version: cache(partial(variants_json, some[version])) for version in some}
         for version, make in described.items():
             pages = partial(variants_pages, make)
-            yield Part(name=f"{folder}{version}", made_of=some[version], pages=pages)
+            said = [(each.variant, each.properties, each.uploaded) for each in some[version]]
+            yield Part(name=f"{folder}{version}", made_of=said, pages=pages)
         pages = partial(project_pages, prefix, project, files, described.values())
         yield Part(name=folder, made_of=files, pages=pages)
     names = list(projects)

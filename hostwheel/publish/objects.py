@@ -48,24 +48,27 @@ class Upload:
         return Page(key=self.key, body=body, content_type=kind, cache_control=OBJECT_CACHE)
 
 
-def upload_all(bucket: Bucket, uploads: Sequence[Upload], advance: Advance) -> None:
-    """Each once. Those that are there already are read, and left."""
+def upload_all(bucket: Bucket, uploads: Sequence[Upload], advance: Advance) -> Sequence[Upload]:
+    """Each once. Those that are there already are read, and left; return them."""
     once = {each.key: each for each in uploads}.values()
     total, done = sum(each.size for each in once), 0
+    found = []
     for each in once:
         advance(each.name, done, total)
-        upload(bucket, each)
+        if not upload(bucket, each):
+            found.append(each)
         done += each.size
     advance("", done, total)
+    return found
 
 
-def upload(bucket: Bucket, wanted: Upload) -> None:
-    """Refused unless the key then gives exactly these bytes back."""
+def upload(bucket: Bucket, wanted: Upload) -> bool:
+    """Whether it was not there. Refused unless the key then gives exactly these bytes back."""
     made = bucket.create(wanted.page())
     stored = bucket.read(wanted.key)
     found = hashlib.sha256(stored).hexdigest() if stored is not None else "nothing"
     if found == wanted.sha256:
-        return
+        return made
     where = f"{bucket.url}/{wanted.key}"
     size = len(stored or b"")
     if made:

@@ -1,10 +1,10 @@
 """Take away old generations of the catalog, and objects that none of those kept refers to."""
 
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from itertools import takewhile
 
 from hostwheel.errors import BadInput, Refused
-from hostwheel.publish.bucket import Bucket
+from hostwheel.publish.bucket import CLOCK, Bucket, probe
 from hostwheel.publish.catalog import Catalog, Entry, object_key
 from hostwheel.publish.generations import (
     generation_key,
@@ -18,7 +18,7 @@ from hostwheel.publish.settle import GRACE, mark_key, settle
 OBJECTS = "objects/"
 
 
-def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
+def prune(bucket: Bucket, keep: int) -> tuple[str, ...]:
     """Keep `keep` generations, and all that they refer to; return the keys that were removed.
 
     `catalog.json` and the index are first brought in line with the newest generation, so that
@@ -27,11 +27,13 @@ def prune(bucket: Bucket, keep: int, now: datetime) -> tuple[str, ...]:
     if keep < 1:
         raise BadInput(f"--keep {keep}: the newest generation is always kept; give 1 or more")
     settle(bucket, newest(bucket))
+    bucket.put(probe(CLOCK))  # what time it is by the store's own clock
     found = {each.key: each.modified for each in bucket.list("")}
-    old = {key for key, modified in found.items() if now - modified > GRACE}
+    old = {key for key, modified in found.items() if found[CLOCK] - modified > GRACE}
     numbers = listed(bucket)
-    gone = [number for number in numbers[:-keep] if generation_key(number) in old]
-    kept = [number for number in numbers if number not in gone]
+    # From the oldest on, up to the first that is young: a gap would stop who reads on.
+    gone = tuple(takewhile(lambda number: generation_key(number) in old, numbers[:-keep]))
+    kept = numbers[len(gone) :]
     both = (key for number in gone for key in (mark_key(number), generation_key(number)))
     away = [key for key in both if key in found]
     needed = {key for catalog in read_all(bucket, kept) for key in needed_objects(catalog)}

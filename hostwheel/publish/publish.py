@@ -13,7 +13,7 @@ from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import items
 from hostwheel.publish.evidence import Evidence
 from hostwheel.publish.generations import newest
-from hostwheel.publish.objects import Advance, upload_all
+from hostwheel.publish.objects import Advance, Upload, upload, upload_all
 from hostwheel.publish.settle import advance_and_settle, derived
 from hostwheel.publish.sign import hashes, sign_sums, vouched, with_statements
 from hostwheel.publish.variant_items import with_variants
@@ -47,11 +47,20 @@ def publish(
         if not catalog.generation:
             check_free(bucket, catalog.next(fresh))
         known = vouched(bucket, catalog, key)
-        upload_all(bucket, [each for item in ready for each in item.uploads], progress)
-    done = add(bucket, catalog, entries, evidence.not_run)
+        found = upload_all(bucket, [each for item in ready for each in item.uploads], progress)
+        done = add(bucket, catalog, entries, evidence.not_run)
+        put_back(bucket, found)
     if key:
         sign_sums(bucket, key, {**known, **hashes(entries)})
     return done
+
+
+def put_back(bucket: Bucket, found: Iterable[Upload]) -> None:
+    """Objects of a publish that was stopped: old, and until now nothing referred to them, so that
+    a pruning may have taken them meanwhile. One that comes later sees the new generation."""
+    for each in found:
+        if not bucket.exists(each.key):
+            upload(bucket, each)
 
 
 def check_free(bucket: Bucket, first: Catalog) -> None:

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from hostwheel.errors import Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog, Entry
 from hostwheel.publish.entries import read_metadata
@@ -12,6 +13,7 @@ from hostwheel.publish.fsck import Fault, Looked, fsck
 from hostwheel.publish.generations import HINT, generation_page
 from hostwheel.publish.generations import copied as copy_of
 from hostwheel.publish.objects import Upload, upload
+from hostwheel.publish.page import Page
 from hostwheel.publish.prune import OBJECTS, needed_keys
 from hostwheel.publish.settle import settle
 from hostwheel.publish.variants import variant_of
@@ -27,12 +29,9 @@ def repair(bucket: Bucket, looked: Looked) -> Looked:
     out: they are removed, and made again where they can be derived.
     """
     catalog = intact(bucket, looked.catalog)
-    newest = generation_page(catalog)
-    if catalog != looked.catalog:
-        bucket.delete(newest.key)
-    for key in {fault.key: None for fault in looked.faults if is_useless(fault, newest.key)}:
+    restore(bucket, generation_page(catalog))
+    for key in {fault.key: None for fault in looked.faults if is_useless(fault)}:
         bucket.delete(key)  # once, however many faults it has
-    bucket.create(newest)
     for entry in catalog.entries:
         if any(fault.key.startswith(entry.key) for fault in looked.faults):
             derive(bucket, catalog, entry)
@@ -53,10 +52,19 @@ def is_whole(bucket: Bucket, catalog: Catalog) -> bool:
     return all(bucket.exists(key) for key in needed_keys(catalog.entries))
 
 
-def is_useless(fault: Fault, newest: str) -> bool:
-    """A damaged object or newest generation, or a page of a recipe or project that is gone."""
+def restore(bucket: Bucket, newest: Page) -> None:
+    """The newest generation as it was, without a moment in which another could take its number."""
+    found = bucket.read(newest.key)
+    if found is None and not bucket.create(newest):
+        raise Refused(f"{bucket.url}/{newest.key}: another published meanwhile: run it again")
+    if found not in (None, newest.body):
+        bucket.put(newest)
+
+
+def is_useless(fault: Fault) -> bool:
+    """A damaged object, or a page of a recipe or project that is gone."""
     if fault.kind == "damaged":
-        return fault.key.startswith(OBJECTS) or fault.key == newest
+        return fault.key.startswith(OBJECTS)
     return fault.kind == "orphan" and INDEX_PAGE.fullmatch(fault.key) is not None
 
 

@@ -1,20 +1,24 @@
 """What is derived from the catalog, brought in line with it: the index, SHA256SUMS, catalog.json.
 
-Whoever makes a generation writes the pages that it changes and reads none, if the makers of all
-generations before it are known to have finished. `catalog/00000007.settled` is the mark that the
-maker of generation 7 has; its text is `form()` where all before it had too, and empty where that
-was not known. In that case every page is read and compared: a publisher that was overtaken may have
-overwritten newer pages, and been stopped before it saw that. So it is where another hostwheel wrote
-the pages, since it may give them another form.
+Only who has just made a generation writes pages, so that each writer can be seen. Once it has
+finished it puts a mark, `catalog/00000007.settled`. Its text is `form()` where the makers of all
+generations before had finished when it began; then the pages are those of generation 7, and if the
+maker of generation 8 finds that mark, it writes the pages that it changes and reads none.
+
+Else the mark is empty, and the next maker compares every page: one that was overtaken may overwrite
+newer pages, and be stopped before it sees that. So it is where another hostwheel has marked, since
+it may give pages another form. One that has not finished within a day counts as stopped.
 """
 
 import hashlib
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
+from hostwheel.errors import MachineLacks
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.generations import (
@@ -37,6 +41,7 @@ READERS = 8  # pages read at once
 # What is younger may belong to a publisher that is at it: its objects come before its generation,
 # and its generation before its pages.
 GRACE = timedelta(days=1)
+PATIENCE_S = GRACE.total_seconds() / 2  # for one's own pages, well before others give one up
 
 
 def advance_and_settle(bucket: Bucket, catalog: Catalog, change: Change) -> Catalog:
@@ -44,38 +49,41 @@ def advance_and_settle(bucket: Bucket, catalog: Catalog, change: Change) -> Cata
     before, made = advance(bucket, catalog, change)
     if before is made:
         return settle(bucket, made)
-    known = is_known(bucket, before)
-    if known:
-        write(bucket, derived(bucket, made, before))
-    else:
-        write(bucket, differing(bucket, made))
-    last = follow(bucket, made)
-    mark(bucket, made, known or all_finished(bucket, made))
-    return last
+    until = time.time() + PATIENCE_S
+    if is_known(bucket, before):
+        write(bucket, derived(bucket, made, before), until)
+        return finish(bucket, made, form(), until)
+    return compare(bucket, made, until)
 
 
 def settle(bucket: Bucket, catalog: Catalog) -> Catalog:
-    """Write what differs from this or a newer generation; return that. Not its maker's business.
+    """Where anything differs from the newest generation, make one of the same files to mend it.
 
-    The mark is taken away before anything is written, and not put back: whoever makes the next
-    generation meanwhile either misses the mark, or is seen here.
+    Return the newest. A bucket that has no generation is left as it is.
     """
-    pages = differing(bucket, catalog)
-    key = mark_key(catalog.generation)
-    if pages and bucket.exists(key):
-        bucket.delete(key)
-    if not newer_than(bucket, catalog):
-        write(bucket, pages)
-    newer = newer_than(bucket, catalog)
-    return settle(bucket, newer) if newer else catalog
-
-
-def follow(bucket: Bucket, catalog: Catalog) -> Catalog:
-    """The last to write has written the newest: who overwrote newer pages writes them anew."""
     while newer := newer_than(bucket, catalog):
         catalog = newer
-        write(bucket, differing(bucket, catalog))
-    return catalog
+    if not catalog.entries or not differing(bucket, catalog):
+        return catalog
+    _, made = advance(bucket, catalog, lambda newest: newest.entries)
+    return compare(bucket, made, time.time() + PATIENCE_S)
+
+
+def compare(bucket: Bucket, made: Catalog, until: float) -> Catalog:
+    """Write every page that differs, as the maker of this generation."""
+    text = form() if all_finished(bucket, made) else b""  # asked before anything is written
+    write(bucket, differing(bucket, made), until)
+    return finish(bucket, made, text, until)
+
+
+def finish(bucket: Bucket, made: Catalog, text: bytes, until: float) -> Catalog:
+    """The last to write has written the newest: who overwrote newer pages writes them anew."""
+    last = made
+    while newer := newer_than(bucket, last):
+        last = newer
+        write(bucket, differing(bucket, last), until)
+    bucket.put(catalog_page(mark_key(made.generation), text, INDEX_CACHE))
+    return last
 
 
 def newer_than(bucket: Bucket, catalog: Catalog) -> Catalog | None:
@@ -110,8 +118,11 @@ def differing(bucket: Bucket, catalog: Catalog) -> Sequence[Page]:
         return [page for page, found in zip(pages, stored, strict=True) if found != page.body]
 
 
-def write(bucket: Bucket, pages: Iterable[Page]) -> None:
+def write(bucket: Bucket, pages: Iterable[Page], until: float) -> None:
+    """MachineLacks after `until`, seconds of the clock: others no longer reckon with this one."""
     for page in pages:
+        if time.time() > until:
+            raise MachineLacks(f"{bucket.url}: half a day since its pages were begun: run it again")
         bucket.put(page)
 
 
@@ -131,14 +142,8 @@ def is_known(bucket: Bucket, before: Catalog) -> bool:
     return bucket.read(mark_key(before.generation)) == form() and not bucket.exists(next_key)
 
 
-def mark(bucket: Bucket, made: Catalog, known: bool) -> None:
-    """Say that the maker of this generation is done; `known`, that those before it are too."""
-    text = form() if known else b""
-    bucket.put(catalog_page(mark_key(made.generation), text, INDEX_CACHE))
-
-
 def all_finished(bucket: Bucket, made: Catalog) -> bool:
-    """Whether the maker of each generation before has finished; one of yesterday was stopped."""
+    """Whether the makers of all generations before have finished, or were stopped yesterday."""
     stored = {each.key: each.modified for each in bucket.list(FOLDER)}
     young = max(stored.values()) - GRACE  # by the store's own clock
     return all(
