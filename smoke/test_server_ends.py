@@ -45,6 +45,23 @@ def test_sigterm_when_idle(server: Callable[..., Server], tiny: Callable[[str], 
     assert running.processes() == []
 
 
+TIMES = 20  # a signal handler that takes locks waits for itself in one of ten
+
+
+def test_sigterm_during_generation_again_and_again(
+    server: Callable[..., Server], tiny: Callable[[str], Path]
+) -> None:
+    """Whatever the main thread is at when the signal comes."""
+    for _ in range(TIMES):
+        running = server(tiny("Q8_0"), "-c", "2048")
+        with ThreadPoolExecutor(3) as clients:
+            ask = partial(cut_off, running, {**ENDLESS, "stream": True})
+            asked = [clients.submit(ask) for _ in range(3)]
+            until(lambda running=running: running.busy() == 3)
+            assert running.stop() == 0
+            assert all(each.result(timeout=10) for each in asked)
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "waiting"])
 def test_sigterm_during_generation(
     server: Callable[..., Server], tiny: Callable[[str], Path], stream: bool
