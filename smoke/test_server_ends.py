@@ -16,6 +16,8 @@ from smoke.recorded import BEGINNING, COMPLETION
 from smoke.serving import ENDLESS, Server, serve, until, well
 from smoke.spoiled import lend_cuda
 
+TIMES = 20  # a signal handler that takes locks waits for itself in one of ten
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Unpacked:
@@ -45,12 +47,23 @@ def test_sigterm_when_idle(server: Callable[..., Server], tiny: Callable[[str], 
     assert running.processes() == []
 
 
+def test_sigterm_during_generation_again_and_again(
+    server: Callable[..., Server], tiny: Callable[[str], Path]
+) -> None:
+    """Whatever the main thread is at when the signal comes."""
+    for _ in range(TIMES):
+        stop_while_generating(server(tiny("Q8_0"), "-c", "2048"), stream=True)
+
+
 @pytest.mark.parametrize("stream", [True, False], ids=["streaming", "waiting"])
 def test_sigterm_during_generation(
     server: Callable[..., Server], tiny: Callable[[str], Path], stream: bool
 ) -> None:
     """It ends soon although clients wait, and tells them so, or hangs up."""
-    running = server(tiny("Q8_0"), "-c", "2048")
+    stop_while_generating(server(tiny("Q8_0"), "-c", "2048"), stream)
+
+
+def stop_while_generating(running: Server, stream: bool) -> None:
     with ThreadPoolExecutor(3) as clients:
         ask = partial(cut_off, running, {**ENDLESS, "stream": stream})
         asked = [clients.submit(ask) for _ in range(3)]
