@@ -5,6 +5,7 @@ What the next ones write is right, whatever those left behind.
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 
@@ -235,10 +236,10 @@ def test_one_who_has_slept_for_a_day_writes_nothing_more(
     bucket: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Others no longer reckon with it."""
-    now = settle.time.time()
+    morning = time.time() + GRACE.total_seconds()
 
     def sleep() -> None:
-        monkeypatch.setattr(settle.time, "time", lambda: now + GRACE.total_seconds())
+        monkeypatch.setattr("hostwheel.publish.settle.time.time", lambda: morning)
 
     before = bucket.read("simple/index.html")
     sleeper = Before(bucket, "simple/two.html", sleep)

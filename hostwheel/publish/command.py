@@ -255,11 +255,11 @@ def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]
 def mendable(catalog: Catalog) -> Callable[[Fault], bool]:
     """Whether `--repair` does something about a fault. Links that dangle follow from others."""
     newest = generation_key(catalog.generation)
-    copies = {each.key for each in catalog.entries if each.kind == "variant"}
+    copies = {newest, *(each.key for each in catalog.entries if each.kind == "variant")}
     metadata = {f"{each.key}.metadata" for each in catalog.entries if each.metadata}
 
     def may_mend(fault: Fault) -> bool:
         made_anew = not fault.remedy and fault.kind != "dangling"
-        return made_anew or fault.key in copies | metadata or is_useless(fault, newest)
+        return made_anew or fault.key in copies | metadata or is_useless(fault)
 
     return may_mend
