@@ -1,10 +1,12 @@
 """Which generation of a catalog is the newest, whatever was done to its bucket."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from hostwheel.errors import Refused
 from hostwheel.publish.bucket import Bucket
 from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.fsck import fsck
@@ -89,3 +91,29 @@ def test_a_catalog_of_a_newer_hostwheel_is_not_overwritten(tmp_path: Path) -> No
         published(bucket, tiny_wheel(tmp_path, "4.0+cpu.avx2"))
     added = set(bucket.state()) - set(before)
     assert all(key.startswith("objects/") for key in added)
+
+
+@pytest.mark.parametrize("ours", [0, 2])
+def test_the_copy_of_another_buckets_catalog_is_not_taken_for_ours(
+    tmp_path: Path, ours: int
+) -> None:
+    """Copied here by hand."""
+    bucket, other = Memory(), Memory()
+    for number in range(ours):
+        published(bucket, tiny_wheel(tmp_path / "ours", f"1.{number}+cpu.avx2"))
+    for number in range(5):
+        published(other, tiny_wheel(tmp_path / "theirs", f"2.{number}+cpu.avx2"))
+    for key in (HINT, *((generation_key(5),) if ours else ())):
+        bucket.held[key] = other.held[key]
+    bucket.delete(generation_key(5))
+    with pytest.raises(Refused, match=r"is of generation 5, while catalog/ ends with [02]"):
+        newest(bucket)
+
+
+def test_a_copy_that_lists_less_than_the_generation_before_it_is_refused(tmp_path: Path) -> None:
+    bucket = Memory()
+    catalog = three(bucket, tmp_path)
+    bucket.delete(generation_key(3))
+    bucket.edit(HINT, replace(catalog, entries=catalog.entries[1:]).json().encode())
+    with pytest.raises(Refused, match="if generations were deleted here, put them back"):
+        newest(bucket)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from hostwheel.errors import BadInput
+from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import (
@@ -148,3 +148,38 @@ def test_pages_of_what_is_no_longer_there_are_removed_and_nothing_else(bucket: M
         bucket.put(Page(key=key, body=b"", content_type="", cache_control=""))
     left = repair(bucket, fsck(bucket)).faults
     assert {fault.key for fault in left} == {"notes.txt", "my/simple.txt"}
+
+
+def test_a_damaged_generation_is_mended_without_a_moment_in_which_it_is_not_there(
+    bucket: Memory,
+) -> None:
+    """Or one who has read the generation before would take its number."""
+    yank(bucket, of_kind(bucket, "archive").filename, "why")
+    entries = newest(bucket).entries
+    bucket.edit(generation_key(2), b"{half")
+
+    class Kept(Through):
+        def delete(self, key: str) -> None:
+            assert not key.startswith("catalog/"), key
+            super().delete(key)
+
+    assert repair(Kept(bucket), fsck(bucket)).faults == ()
+    assert newest(bucket).entries == entries
+
+
+def test_a_generation_that_another_made_meanwhile_is_not_overwritten(bucket: Memory) -> None:
+    """It was deleted by hand; before it is put back, someone publishes."""
+    yank(bucket, of_kind(bucket, "archive").filename, "why")
+    looked = fsck(bucket)
+    first = bucket.held[generation_key(1)]
+    theirs = replace(newest(bucket), entries=newest(bucket).entries[:1]).json().encode()
+    bucket.delete(generation_key(2))
+
+    class Meanwhile(Through):
+        def create(self, page: Page) -> bool:
+            bucket.put(replace(first[0], key=generation_key(2), body=theirs))
+            return super().create(page)
+
+    with pytest.raises(Refused, match="another published meanwhile"):
+        repair(Meanwhile(bucket), looked)
+    assert bucket.read(generation_key(2)) == theirs
