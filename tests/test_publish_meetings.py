@@ -232,6 +232,18 @@ def test_one_who_publishes_the_same_as_another_at_once_is_overtaken_and_stopped(
         assert stale(bucket) == []
 
 
+def test_an_older_hostwheel_finishes_while_a_newer_writes(bucket: Memory) -> None:
+    """What it wrote last has its form: the newer has not seen it finished when it began."""
+    older = Stepping(bucket, lambda through: publish(through, listed_build(2, "one")), "older")
+    older.go_to("put simple/one.html")
+    newer = Stepping(bucket, lambda through: publish(through, listed_build(3, "one")), "newer")
+    newer.go_to("put catalog.json")  # the last of its pages
+    older.go_to("nothing")
+    newer.go_to("nothing")
+    publish(bucket, listed_build(4, "one"))
+    assert stale(bucket) == []
+
+
 def test_one_who_has_slept_for_a_day_writes_nothing_more(
     bucket: Memory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
