@@ -24,6 +24,7 @@ from hostwheel.user.verify_artifact import Given, artifact_findings, record_find
 from hostwheel.user.verify_finding import About, Finding, Outcome
 from hostwheel.user.verify_programs import program_findings
 from hostwheel.user.verify_signed import signature_findings
+from hostwheel.user.verify_zip import check_form
 
 EVIDENCE = "evidence/"  # of our wheel, statement.json among it
 UNSIGNED: tuple[Outcome, str] = (
@@ -61,13 +62,15 @@ class Folder:
 
 @dataclass(frozen=True, slots=True)
 class Zip:
+    path: Path
     archive: zipfile.ZipFile
 
     def names(self) -> tuple[str, ...]:
-        """Refused for a link: what it leads to is not in the archive."""
-        members = [each for each in self.archive.infolist() if not each.is_dir()]
+        """Refused where programs that unpack could make something else of the file."""
+        members = self.archive.infolist()
         if link := next((each for each in members if S_ISLNK(each.external_attr >> 16)), None):
             raise Refused(f"{link.filename} is a link, and bundles have none")
+        check_form(self.path, self.archive)
         return tuple(each.filename for each in members)
 
     def open(self, name: str) -> IO[bytes]:
@@ -89,7 +92,7 @@ def bundle_findings(path: Path, signers: Signers | None) -> Iterator[Finding]:
             yield from files_findings(Folder(path), signers)
             return
         with zipfile.ZipFile(path) as archive:
-            yield from files_findings(Zip(archive), signers)
+            yield from files_findings(Zip(path, archive), signers)
 
 
 def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
