@@ -11,7 +11,8 @@ from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME
 from hostwheel.user.verify_artifact import Given, artifact_findings
 from hostwheel.user.verify_bucket import bucket_findings
-from hostwheel.user.verify_bundle import bundle_findings, is_bundle
+from hostwheel.user.verify_bundle import bundle_findings
+from hostwheel.user.verify_files import is_bundle
 from hostwheel.user.verify_finding import Finding, Outcome, Read
 from hostwheel.user.verify_place import served, stored
 
@@ -25,12 +26,13 @@ def verify(where: str, signers: Signers | None) -> Iterator[Finding]:
     path = Path(where)
     if not path.exists():
         raise BadInput(f"{path}: not there; give a bucket's URL, a wheel or archive, or a bundle")
+    if not path.is_dir():
+        check_file(path)
     if is_bundle(path):
         return bundle_findings(path, signers)
     if path.is_dir():
         check_bucket(path)
         return bucket_findings(stored(where), signers)
-    check_file(path)
     lacking = f"neither {path.name}.{NAME} nor {NAME} is beside it: fetch it from the bucket"
     unsigned: tuple[Outcome, str] = ("refused", f"nothing shows what it is: {lacking}")
     given = Given(name=path.name, file=path, read=beside(path), unsigned=unsigned)

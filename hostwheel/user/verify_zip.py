@@ -37,17 +37,21 @@ def check_form(path: Path, archive: ZipFile) -> None:
             header = expected.FileHeader()
             file.seek(position)
             if file.read(len(header)) != header:
-                raise Refused(f"{other(path)} at {info.orig_filename!r}; {REMEDY}")
+                raise other(path, position)
             position += len(header) + expected.file_size
             anew.append(expected)
         end = directory(anew, position)
         file.seek(position)
         if file.read(len(end) + 1) != end:
-            raise Refused(f"{other(path)} in its directory; {REMEDY}")
+            raise other(path, position)
 
 
-def other(path: Path) -> str:
-    return f"{path.name} is not in the form that `hostwheel bundle` writes,"
+def other(path: Path, position: int) -> Refused:
+    """Without the name that stands there: bytes may be missing before it."""
+    return Refused(
+        f"{path.name} is damaged, or is not in the form that `hostwheel bundle` writes, from byte"
+        f" {position:,} on; {REMEDY}"
+    )
 
 
 def written(info: ZipInfo, position: int) -> ZipInfo:
