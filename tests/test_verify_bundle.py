@@ -1,5 +1,6 @@
 """A bundle, packed or not: its list and who signed it, its programs, and its wheel's statement."""
 
+import os
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,8 @@ import pytest
 from hostwheel.__main__ import main
 from hostwheel.trust.statement import NAME
 from hostwheel.trust.sums import SIGNATURE, SUMS
+from hostwheel.user.bundle_pack import member
+from hostwheel.user.verify_files import LIMIT_BYTES
 from tests.signed import public
 from tests.verified import OTHER, list_unsigned, our_wheel, packed, relist, signed_bundle
 
@@ -81,9 +84,58 @@ def evidence_altered(bundle: Path) -> None:
     relist(bundle)
 
 
+def said_damaged(bundle: Path) -> None:
+    (bundle / "bundle.json").write_text("{")
+
+
+def said_damaged_and_relisted(bundle: Path) -> None:
+    said_damaged(bundle)
+    relist(bundle)
+
+
+def said_nested(bundle: Path) -> None:
+    (bundle / "bundle.json").write_text("[" * 100_000)
+    relist(bundle)
+
+
+def said_gone(bundle: Path) -> None:
+    (bundle / "bundle.json").unlink()
+
+
+def said_gone_and_relisted(bundle: Path) -> None:
+    said_gone(bundle)
+    relist(bundle)
+
+
+def listed_pipe(bundle: Path) -> None:
+    (bundle / "models" / "m.gguf").unlink()
+    os.mkfifo(bundle / "models" / "m.gguf")
+
+
+def long_list(bundle: Path) -> None:
+    with (bundle / SUMS).open("ab") as file:
+        file.truncate(LIMIT_BYTES + 1)
+
+
+def long_evidence(bundle: Path) -> None:
+    with (bundle / "evidence" / "smoke.json").open("ab") as file:
+        file.truncate(LIMIT_BYTES + 1)
+    relist(bundle)
+
+
 @pytest.mark.parametrize(
     ("tamper", "told"),
     [
+        (said_damaged, "sums: bundle.json: sha256 "),
+        (said_damaged, "programs: bundle.json: cannot be read (JSONDecodeError"),
+        (said_damaged_and_relisted, "programs: bundle.json: cannot be read (JSONDecodeError"),
+        (said_nested, "programs: bundle.json: cannot be read (RecursionError"),
+        (said_gone, "sums: bundle.json: is in SHA256SUMS and not in the bundle"),
+        (said_gone, "programs: bundle.json: is not in the bundle: no hostwheel wrote it so"),
+        (said_gone_and_relisted, "programs: bundle.json: is not in the bundle"),
+        (listed_pipe, "sums: SHA256SUMS: models/m.gguf is no file"),
+        (long_list, "sums: SHA256SUMS: SHA256SUMS is larger than 67,108,864 bytes"),
+        (long_evidence, "evidence/smoke.json is larger than 67,108,864 bytes"),
         (altered_model, "sums: models/m.gguf: sha256 "),
         (model_gone, "sums: models/m.gguf: is in SHA256SUMS and not in the bundle"),
         (compiled_module, "sums: installer.pyc: is in the bundle and not in SHA256SUMS"),
@@ -103,7 +155,54 @@ def test_tampering_with_a_bundle_is_named(
 ) -> None:
     tamper(bundle)
     assert main(["verify", str(bundle), "--key", str(public())]) == 1
-    assert told in capsys.readouterr().out.partition("refused:")[2]
+    refused = capsys.readouterr().out.partition("refused:")[2]
+    assert told in " ".join(refused.split())
+
+
+@pytest.mark.parametrize("tamper", [said_damaged, said_gone, said_gone_and_relisted])
+def test_a_packed_bundle_is_one_without_its_bundle_json(
+    bundle: Path, capsys: pytest.CaptureFixture[str], tamper: Callable[[Path], None]
+) -> None:
+    tamper(bundle)
+    assert main(["verify", str(packed(bundle)), "--key", str(public())]) == 1
+    assert "programs: bundle.json: " in capsys.readouterr().out.partition("refused:")[2]
+
+
+def test_a_zip_cut_short(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = packed(bundle)
+    place.write_bytes(place.read_bytes()[:-5000])
+    assert main(["verify", str(place)]) == 2
+    assert "a damaged or cut-short zip file" in capsys.readouterr().err
+
+
+def test_a_zip_that_lacks_bytes_within(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What comes after them is not at fault."""
+    place = packed(bundle)
+    text = place.read_bytes()
+    at = text.index((bundle / "install.py").read_bytes())
+    place.write_bytes(text[: at + 50] + text[at + 80 :])
+    assert main(["verify", str(place)]) == 1
+    refused = capsys.readouterr().out.partition("refused:")[2]
+    assert "bundle.zip is damaged, or is not in the form" in refused
+    assert ".py" not in refused
+
+
+def test_a_damaged_member_of_a_zip(bundle: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    place = packed(bundle)
+    place.write_bytes(place.read_bytes().replace(b"m.ggufGGUF", b"m.ggufGGUG"))
+    assert main(["verify", str(place), "--key", str(public())]) == 1
+    refused = capsys.readouterr().out.partition("refused:")[2]
+    assert "sums: models/m.gguf: is damaged: Bad CRC-32" in refused
+    assert "1 of " in refused
+
+
+@pytest.mark.parametrize("what", ["pipe", "/dev/zero"])
+def test_what_may_never_end_is_not_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], what: str
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    assert main(["verify", str(tmp_path / what)]) == 2
+    assert "it is a folder, pipe or device; give a file" in capsys.readouterr().err
 
 
 def test_a_bundle_without_statement_is_told(
@@ -126,14 +225,14 @@ def test_a_signer_vouches_for_a_wheel_without_statement(
     assert "so who built the wheel is unknown" in out
 
 
-@pytest.mark.parametrize("name", ["wheels/../install.py", "../x", "./x", "models//x"])
+@pytest.mark.parametrize("name", ["wheels/../install.py", "../x", "./x", "models//x", "argparse/"])
 def test_a_name_in_a_zip_that_leads_elsewhere(
     name: str, unsigned: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Programs that unpack differ in what they make of it."""
     place = packed(unsigned)
     with zipfile.ZipFile(place, "a") as archive:
-        archive.writestr(name, "")
+        archive.writestr(member(name), "")
     assert main(["verify", str(place)]) == 1
     assert f"'{name}' is in the bundle, a name that leads elsewhere" in capsys.readouterr().out
 
@@ -163,7 +262,7 @@ def test_two_files_of_one_name_in_a_zip(bundle: Path, capsys: pytest.CaptureFixt
     """Programs differ in which of them they take."""
     place = packed(bundle)
     with zipfile.ZipFile(place, "a") as archive, pytest.warns(UserWarning, match="Duplicate"):
-        archive.writestr("models/m.gguf", b"GGUF")
+        archive.writestr(member("models/m.gguf"), b"GGUF")
     assert main(["verify", str(place)]) == 1
     assert "models/m.gguf is in the bundle twice" in capsys.readouterr().out
 

@@ -131,16 +131,34 @@ def test_programs_that_nobody_signed_are_those_of_hostwheel(
     assert "1 of " in refused
 
 
-def test_programs_of_another_hostwheel_are_not_compared(
-    unsigned: Path, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(
+    ("tool", "told"),
+    [
+        ("hostwheel 99", "says that hostwheel 99 made it, whose programs hostwheel "),
+        ("hostwheel 0.2.0rc1", "Verify it with that version, or have it signed"),
+        ("other 1", "does not say which hostwheel made it"),
+        ("hostwheel", "does not say which hostwheel made it"),
+        (None, "does not say which hostwheel made it"),
+    ],
+)
+def test_programs_that_cannot_be_compared_are_anyones(
+    unsigned: Path, capsys: pytest.CaptureFixture[str], tool: str | None, told: str
 ) -> None:
-    said = json.loads((unsigned / "bundle.json").read_text())
-    (unsigned / "bundle.json").write_text(json.dumps({**said, "tool": "hostwheel 99"}))
+    """Whoever alters the programs can alter that line too."""
+    made_with(unsigned, tool)
     install_altered(unsigned)
     list_unsigned(unsigned)
-    assert main(["verify", str(unsigned)]) == 0
-    out = capsys.readouterr().out.partition("not checked:")[2]
-    assert "programs: bundle.json: made with hostwheel 99: that version can compare" in out
+    assert main(["verify", str(unsigned)]) == 1
+    out = " ".join(capsys.readouterr().out.partition("refused:")[2].split())
+    assert "programs: bundle.json: " in out
+    assert told in out
+    assert "can be anyone's" in out
+
+
+def made_with(bundle: Path, tool: str | None) -> None:
+    said = {**json.loads((bundle / "bundle.json").read_text()), "tool": tool}
+    kept = {name: value for name, value in said.items() if value is not None}
+    (bundle / "bundle.json").write_text(json.dumps(kept))
 
 
 def test_an_unsigned_bundle_says_what_is_not_known(
@@ -155,10 +173,9 @@ def test_an_unsigned_bundle_says_what_is_not_known(
 def test_a_signer_vouches_for_programs_of_another_hostwheel(
     bundle: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said = json.loads((bundle / "bundle.json").read_text())
-    (bundle / "bundle.json").write_text(json.dumps({**said, "tool": "hostwheel 99"}))
+    made_with(bundle, "hostwheel 99")
     relist(bundle)
-    assert main(["verify", str(bundle)]) == 0
-    assert "made with hostwheel 99" in capsys.readouterr().out
+    assert main(["verify", str(bundle)]) == 1
+    assert "says that hostwheel 99 made it" in capsys.readouterr().out
     assert main(["verify", str(bundle), "--key", str(public())]) == 0
     assert "programs" not in capsys.readouterr().out

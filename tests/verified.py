@@ -3,7 +3,6 @@
 import hashlib
 import json
 import shutil
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from hostwheel import __version__
 from hostwheel.__main__ import main
 from hostwheel.trust.ssh import BUNDLE_NAMESPACE, sign
 from hostwheel.trust.sums import SIGNATURE, SUMS, sums
+from hostwheel.user.bundle_pack import write_zip
 from hostwheel.user.bundle_programs import programs
 from hostwheel.user.verify_finding import Finding
 from tests.audits import pack
@@ -76,11 +76,10 @@ def list_unsigned(bundle: Path) -> None:
 
 
 def packed(bundle: Path) -> Path:
+    """As `hostwheel bundle` packs it."""
+    files = {path.relative_to(bundle).as_posix(): path for path in bundle.rglob("*")}
     target = bundle.with_suffix(".zip")
-    with zipfile.ZipFile(target, "w") as archive:
-        for path in sorted(bundle.rglob("*")):
-            if path.is_file():
-                archive.write(path, path.relative_to(bundle).as_posix())
+    write_zip({name: path for name, path in files.items() if path.is_file()}, bundle, target)
     return target
 
 

@@ -60,16 +60,24 @@ def mode_of(name: str) -> int:
     return 0o755 if name in STARTED else 0o644
 
 
+def member(name: str) -> zipfile.ZipInfo:
+    """Stored, not packed: wheels and models are packed already."""
+    info = zipfile.ZipInfo(name, DATE)
+    info.create_system = 3  # Unix: the mode counts
+    info.external_attr = (0o100000 | mode_of(name)) << 16
+    return info
+
+
 def write_zip(files: Mapping[str, Path], work: Path, output: Path) -> None:
-    """Stored, not packed: wheels and models are packed already. `work` is on the same disk."""
+    """`work` is on the same disk. The form is one for all Pythons, and `verify` holds to it."""
     part = work / "bundle.zip"
     with zipfile.ZipFile(part, "w") as archive:
         for name in sorted(files):
-            info = zipfile.ZipInfo(name, DATE)
-            info.create_system = 3  # Unix: the mode counts
-            info.external_attr = (0o100000 | mode_of(name)) << 16
-            info.file_size = files[name].stat().st_size
-            with files[name].open("rb") as source, archive.open(info, "w") as target:
+            large = files[name].stat().st_size > zipfile.ZIP64_LIMIT
+            with (
+                files[name].open("rb") as source,
+                archive.open(member(name), "w", force_zip64=large) as target,
+            ):
                 shutil.copyfileobj(source, target, CHUNK)
     part.replace(output_file(output))
 

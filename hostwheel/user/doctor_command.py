@@ -23,7 +23,7 @@ from hostwheel.user.doctor_build import file_build, installed_build
 from hostwheel.user.doctor_site import Site, read_site
 from hostwheel.user.findings import PICK, Finding, Standing
 from hostwheel.user.pick_python import Python, find_python
-from hostwheel.user.verify_bundle import is_bundle
+from hostwheel.user.verify_files import is_bundle
 
 Reports = Sequence[tuple[Case, Sequence[Finding]]]
 

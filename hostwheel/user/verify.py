@@ -2,36 +2,37 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote, urlsplit
+from urllib.parse import urlsplit
 
-from hostwheel import web
 from hostwheel.errors import BadInput
 from hostwheel.plan.files import check_file
 from hostwheel.publish.generations import HINT
-from hostwheel.publish.store import open_bucket
 from hostwheel.trust.ssh import Signers
 from hostwheel.trust.statement import NAME
 from hostwheel.user.verify_artifact import Given, artifact_findings
 from hostwheel.user.verify_bucket import bucket_findings
-from hostwheel.user.verify_bundle import bundle_findings, is_bundle
+from hostwheel.user.verify_bundle import bundle_findings
+from hostwheel.user.verify_files import is_bundle
 from hostwheel.user.verify_finding import Finding, Outcome, Read
+from hostwheel.user.verify_place import served, stored
 
 
 def verify(where: str, signers: Signers | None) -> Iterator[Finding]:
     """BadInput for what is none of the three; MachineLacks without network or ssh-keygen."""
     if urlsplit(where).scheme in ("http", "https"):
-        return bucket_findings(where, over_http(where.rstrip("/")), signers)
+        return bucket_findings(served(where), signers)
     if "://" in where:
-        return bucket_findings(where, open_bucket(where).read, signers)
+        return bucket_findings(stored(where), signers)
     path = Path(where)
     if not path.exists():
         raise BadInput(f"{path}: not there; give a bucket's URL, a wheel or archive, or a bundle")
+    if not path.is_dir():
+        check_file(path)
     if is_bundle(path):
         return bundle_findings(path, signers)
     if path.is_dir():
         check_bucket(path)
-        return bucket_findings(where, open_bucket(where).read, signers)
-    check_file(path)
+        return bucket_findings(stored(where), signers)
     lacking = f"neither {path.name}.{NAME} nor {NAME} is beside it: fetch it from the bucket"
     unsigned: tuple[Outcome, str] = ("refused", f"nothing shows what it is: {lacking}")
     given = Given(name=path.name, file=path, read=beside(path), unsigned=unsigned)
@@ -53,15 +54,5 @@ def beside(path: Path) -> Read:
         places = (path.with_name(f"{path.name}.{name}"), path.with_name(name))
         found = next((each for each in places if each.is_file()), None)
         return found.read_bytes() if found else None
-
-    return read
-
-
-def over_http(address: str) -> Read:
-    def read(key: str) -> bytes | None:
-        try:
-            return web.read(f"{address}/{quote(key)}")
-        except web.Absent:
-            return None
 
     return read

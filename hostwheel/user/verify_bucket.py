@@ -5,12 +5,14 @@ from collections.abc import Iterator
 from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.catalog import Catalog, read_catalog
 from hostwheel.publish.generations import HINT, generation_key
-from hostwheel.publish.index import render
 from hostwheel.trust.ssh import SUMS_NAMESPACE, Seal, Signers
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.verify_entry import entries_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome, Read
+from hostwheel.user.verify_pages import MEANWHILE, page_findings
+from hostwheel.user.verify_place import Place
 from hostwheel.user.verify_signed import signature_findings
+from hostwheel.user.verify_strays import stray_findings
 
 UNSIGNED: tuple[Outcome, str] = (
     "not checked",
@@ -20,27 +22,26 @@ STRIPPED: tuple[Outcome, str] = (
     "refused",
     "the bucket is signed, and this file has no statement: do not use it, and tell the publisher",
 )
-MEANWHILE = "; if someone is publishing just now, try again in a minute"
 OLDER = (
     "earlier generations of the catalog: nothing is installed by them (`hostwheel fsck` reads them)"
 )
 OUTSIDE = "yanks, times of upload and the order of the list: they are not signed"
 
 
-def bucket_findings(where: str, read: Read, signers: Signers | None) -> Iterator[Finding]:
-    """`read` gives objects by key. BadInput where there is no catalog."""
+def bucket_findings(place: Place, signers: Signers | None) -> Iterator[Finding]:
+    """BadInput where there is no catalog."""
+    read = place.read
     text = read(HINT)
     if text is None:
         raise BadInput(
-            f"{where}: no {HINT} there; is it the address of a bucket, or of its folder?"
+            f"{place.where}: no {HINT} there; is it the address of a bucket, or of its folder?"
         )
-    catalog = read_catalog(text, f"{where}/{HINT}")
+    catalog = read_catalog(text, f"{place.where}/{HINT}")
     signature = read(SIGNATURE)
     yield from sums_findings(read(SUMS), signature, catalog, signers)
     yield from generation_findings(text, catalog, read)
-    yield from About(name="pages").held(
-        "index", "are those that follow from the catalog", lambda: check_pages(catalog, read)
-    )
+    yield from page_findings(catalog, place)
+    yield from stray_findings(catalog, place)
     yield from entries_findings(catalog.entries, read, STRIPPED if signature else UNSIGNED, signers)
 
 
@@ -87,14 +88,3 @@ def check_sums(text: bytes, catalog: Catalog) -> None:
         if found.get(name) != listed.get(name):
             said, published = found.get(name, "nothing"), listed.get(name, "nothing")
             raise Refused(f"says {said} of {name}, the catalog says {published}{MEANWHILE}")
-
-
-def check_pages(catalog: Catalog, read: Read) -> None:
-    """Refused with the first page that pip, uv or a person would be led astray by.
-
-    Keys with a slash at their end are not asked for: not every server has them, and each page
-    lies under another key as well.
-    """
-    for page in render(catalog):
-        if not page.key.endswith("/") and read(page.key) != page.body:
-            raise Refused(f"{page.key} is not what the catalog gives{MEANWHILE}")

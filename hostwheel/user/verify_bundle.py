@@ -3,24 +3,22 @@
 import hashlib
 import json
 import shutil
-import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from posixpath import normpath
-from stat import S_ISLNK
 from tempfile import TemporaryDirectory
-from typing import IO, Any, Protocol
 
-from hostwheel.artifact.contents import open_artifact, walk
-from hostwheel.artifact.safely import damaged
+from hostwheel.artifact.contents import open_artifact
+from hostwheel.artifact.safely import DAMAGE, damaged
 from hostwheel.errors import BadInput, Refused
 from hostwheel.trust.ssh import BUNDLE_NAMESPACE, Seal, Signers
 from hostwheel.trust.statement import NAME
 from hostwheel.trust.sums import SIGNATURE, SUMS, read_sums
 from hostwheel.user.carried.sums import SAID
 from hostwheel.user.verify_artifact import Given, artifact_findings, record_findings
+from hostwheel.user.verify_files import Files, Folder, Zip, opened, read_whole
 from hostwheel.user.verify_finding import About, Finding, Outcome
 from hostwheel.user.verify_programs import program_findings
 from hostwheel.user.verify_signed import signature_findings
@@ -35,82 +33,55 @@ LIST = (
     "nobody signed this bundle (`hostwheel bundle --key` does): its requirements, models and other "
     "packages are those of its own list, and whoever can change a file can change the list"
 )
+UNTOLD = "no hostwheel wrote it so; get the bundle anew"
 NOBODY = (
     f"{SIGNATURE} is not there, so nobody vouches for the bundle (`hostwheel bundle --key` does)"
 )
 
 
-class Files(Protocol):
-    """The files of a bundle by name."""
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """Of bundle.json: the wheel that hostwheel built, and which hostwheel bundled it."""
 
-    def names(self) -> tuple[str, ...]: ...
-    def open(self, name: str) -> IO[bytes]: ...
-
-
-@dataclass(frozen=True, slots=True)
-class Folder:
-    path: Path
-
-    def names(self) -> tuple[str, ...]:
-        files = (each for each in walk(self.path) if each.is_symlink() or not each.is_dir())
-        return tuple(each.relative_to(self.path).as_posix() for each in files)
-
-    def open(self, name: str) -> IO[bytes]:
-        return (self.path / name).open("rb")
-
-
-@dataclass(frozen=True, slots=True)
-class Zip:
-    archive: zipfile.ZipFile
-
-    def names(self) -> tuple[str, ...]:
-        """Refused for a link: what it leads to is not in the archive."""
-        members = [each for each in self.archive.infolist() if not each.is_dir()]
-        if link := next((each for each in members if S_ISLNK(each.external_attr >> 16)), None):
-            raise Refused(f"{link.filename} is a link, and bundles have none")
-        return tuple(each.filename for each in members)
-
-    def open(self, name: str) -> IO[bytes]:
-        return self.archive.open(name)
-
-
-def is_bundle(path: Path) -> bool:
-    if path.is_dir():
-        return (path / SAID).is_file()
-    if not zipfile.is_zipfile(path) or path.suffix == ".whl":
-        return False
-    with zipfile.ZipFile(path) as archive:
-        return SAID in archive.namelist()
+    wheel: str = ""
+    tool: str = ""
+    problem: str = ""
 
 
 def bundle_findings(path: Path, signers: Signers | None) -> Iterator[Finding]:
+    """BadInput for a zip file that cannot be opened."""
     with damaged(path):
         if path.is_dir():
             yield from files_findings(Folder(path), signers)
             return
-        with zipfile.ZipFile(path) as archive:
-            yield from files_findings(Zip(archive), signers)
+        with opened(path) as archive:
+            yield from files_findings(Zip(path, archive), signers)
 
 
 def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
-    sums = About(name=SUMS)
+    """What was found before something could not be read is told with that."""
     try:
-        names = files.names()
-        listed = listed_files(files, names)
+        yield from all_findings(files, signers)
     except Refused as error:
-        yield sums.refused("sums", str(error))
-        return
+        yield About(name=SUMS).refused("sums", str(error))
+
+
+def all_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
+    names = files.names()
+    listed = listed_files(files, names)
     found = tuple(sum_findings(files, names, listed))
     yield from found
     signed = tuple(list_findings(files, names, signers))
     yield from signed
-    said = read_said(files)
+    said = read_said(files, names)
+    if said.problem:
+        yield About(name=SAID).refused("programs", said.problem)
     vouched = any(each.check == "signer" and each.outcome == "checked" for each in signed)
-    if not vouched:
-        yield from program_findings(listed, str(said.get("tool")))
+    if not vouched and not said.problem:
+        yield from program_findings(listed, said.tool)
     if vouched and f"{EVIDENCE}{NAME}" not in names:
         signers = None  # theirs is the whole bundle, and it says nothing of who built the wheel
-    ours = f"wheels/{said['wheel']}"
+    ours = f"wheels/{said.wheel}"
     for name in sorted(each for each in listed if each in names and each.endswith(".whl")):
         if any(each.about == name and each.outcome == "refused" for each in found):
             continue  # it has other bytes, and that was said
@@ -124,8 +95,7 @@ def listed_files(files: Files, names: tuple[str, ...]) -> Mapping[str, str]:
         raise Refused(f"{doubles[0]} is in the bundle twice")
     if odd := next((each for each in names if normpath(f"/{each}") != f"/{each}"), None):
         raise Refused(f"{odd!r} is in the bundle, a name that leads elsewhere")
-    with files.open(SUMS) as file:
-        return read_sums(file.read())
+    return read_sums(read_whole(files, SUMS))
 
 
 def list_findings(
@@ -134,8 +104,8 @@ def list_findings(
     """Who vouches for SHA256SUMS. Where signers are named, an unsigned bundle is refused."""
     about = About(name=SUMS)
     if SIGNATURE in names:
-        with files.open(SUMS) as text, files.open(SIGNATURE) as signature:
-            seal = Seal(data=text.read(), signature=signature.read(), namespace=BUNDLE_NAMESPACE)
+        text, signature = (read_whole(files, each) for each in (SUMS, SIGNATURE))
+        seal = Seal(data=text, signature=signature, namespace=BUNDLE_NAMESPACE)
         yield from signature_findings(about, seal, signers)
     elif signers:
         yield about.refused("signature", NOBODY)
@@ -152,10 +122,18 @@ def sum_findings(
             yield about.refused("sums", f"is in the bundle and not in {SUMS}")
         elif name not in names:
             yield about.refused("sums", f"is in {SUMS} and not in the bundle")
-        elif (actual := digest(files, name)) != listed[name]:
-            yield about.refused("sums", f"sha256 {actual}, {SUMS} says {listed[name]}")
         else:
-            yield about.checked("sums", f"has the sha256 of {SUMS}")
+            yield sum_finding(about, files, listed[name])
+
+
+def sum_finding(about: About, files: Files, expected: str) -> Finding:
+    try:
+        actual = digest(files, about.name)
+    except DAMAGE as error:
+        return about.refused("sums", f"is damaged: {error}")
+    if actual != expected:
+        return about.refused("sums", f"sha256 {actual}, {SUMS} says {expected}")
+    return about.checked("sums", f"has the sha256 of {SUMS}")
 
 
 def digest(files: Files, name: str) -> str:
@@ -166,14 +144,14 @@ def digest(files: Files, name: str) -> str:
     return seen.hexdigest()
 
 
-def read_said(files: Files) -> Mapping[str, Any]:
-    """bundle.json. BadInput where it does not name the wheel that hostwheel built."""
+def read_said(files: Files, names: tuple[str, ...]) -> Said:
+    if SAID not in names:
+        return Said(problem=f"is not in the bundle: {UNTOLD}")
     try:
-        with files.open(SAID) as file:
-            said: Mapping[str, Any] = json.load(file)
-        return {**said, "wheel": str(said["wheel"])}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise BadInput(f"{SAID} names no wheel ({error}): make the bundle anew") from None
+        said = json.loads(read_whole(files, SAID))
+        return Said(wheel=str(said["wheel"]), tool=str(said.get("tool", "")))
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        return Said(problem=f"cannot be read ({type(error).__name__}: {error}): {UNTOLD}")
 
 
 def wheel_findings(
@@ -185,8 +163,7 @@ def wheel_findings(
     def evidence(each: str) -> bytes | None:
         if f"{EVIDENCE}{each}" not in names:
             return None
-        with files.open(f"{EVIDENCE}{each}") as source:
-            return source.read()
+        return read_whole(files, f"{EVIDENCE}{each}")
 
     with TemporaryDirectory(prefix="hostwheel-verify-") as folder:
         path = Path(folder) / name.rpartition("/")[2]

@@ -1,5 +1,6 @@
 """The programs in a bundle that no signer vouches for, against those of this hostwheel."""
 
+import re
 from collections.abc import Iterator, Mapping
 
 from hostwheel import __version__
@@ -9,19 +10,22 @@ from hostwheel.user.carried.sums import FILES, FOLDERS, SAID
 from hostwheel.user.verify_finding import About, Finding
 
 TOOL = f"hostwheel {__version__}"
+FORM = re.compile(r"hostwheel \d+(\.\d+)*[a-z0-9.+]*$", re.ASCII)
+NONE = "does not say which hostwheel made it, so no hostwheel did: its programs can be anyone's"
+OTHER = (
+    f"says that {{}} made it, whose programs {TOOL} cannot compare: they can be anyone's. Verify it"
+    " with that version, or have it signed and say by whom (--key, --allowed-signers)"
+)
 
 
 def program_findings(listed: Mapping[str, str], tool: str) -> Iterator[Finding]:
     """`listed` is the bundle's SHA256SUMS, which its files agree with or are refused for.
 
-    `tool` is what the bundle says that it was made with. Files that hostwheel puts into no bundle
-    are refused too: Python looks for modules beside install.py first.
+    `tool` is what the bundle says that it was made with, be it true or not. Files that hostwheel
+    puts into no bundle are refused too: Python looks for modules beside install.py first.
     """
     if tool != TOOL:
-        told = (
-            f"made with {tool}: that version can compare install.py and hostwheel/, {TOOL} cannot"
-        )
-        yield About(name=SAID).not_checked("programs", told)
+        yield About(name=SAID).refused("programs", OTHER.format(tool) if FORM.match(tool) else NONE)
         return
     own = {name: sha256(path) for name, path in programs().items()}
     for name in sorted({*own, *listed}):
