@@ -211,7 +211,7 @@ def test_fsck_says_what_is_wrong_and_mends_it(
     code, text, lines = said(capsys, "fsck", where, "--repair")
     assert code == 0
     assert "all well" in text
-    assert lines.startswith("removed catalog/00000001.settled\nwrote simple/index.html (")
+    assert re.match(r"created catalog/00000002\.json \(.*\nwrote simple/index\.html \(", lines)
 
 
 def test_on_a_terminal_hashes_are_shortened() -> None:
@@ -244,6 +244,7 @@ def test_fsck_names_what_it_cannot_mend(
         ("simple/index.html", "changed", True),
         ("simple/index.html", "gone", True),
         ("catalog/00000003.json", "gone", True),
+        ("catalog/00000003.json", "changed", True),
         (f"objects/*/*/{PLAN.wheel}.metadata", "gone", True),
         ("objects/*/*/*+variants-*.whl", "gone", True),
         (f"objects/*/*/{PLAN.wheel}", "changed", True),

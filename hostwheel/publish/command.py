@@ -260,6 +260,7 @@ def mendable(catalog: Catalog) -> Callable[[Fault], bool]:
 
     def may_mend(fault: Fault) -> bool:
         made_anew = not fault.remedy and fault.kind != "dangling"
-        return made_anew or fault.key in copies | metadata or is_useless(fault, newest)
+        restored = fault.kind == "damaged" and fault.key == newest
+        return made_anew or restored or fault.key in copies | metadata or is_useless(fault)
 
     return may_mend
