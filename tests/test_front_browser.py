@@ -109,6 +109,7 @@ def test_without_the_script_all_of_it_can_be_read(tab: Tab, folder: Path) -> Non
         assert seen(tab, recipe)
     assert seen(tab, "pip install --extra-index-url URL/simple/ llama-cpp-python==0.3.36+cu130")
     assert seen(tab, "URL/ stands for the address of this bucket")
+    assert seen(tab, "whose CPU, GPU, driver, glibc and libstdc++ your machine has")
     assert seen(tab, "withdrawn: llama-server loses requests; take 0.3.37")
     assert tab.ask("document.querySelectorAll('button').length") == 0
 
@@ -184,13 +185,32 @@ def test_the_form_gives_the_command_and_says_why_not_the_others(tab: Tab, folder
     assert "needs glibc 2.34, here is 2.31" in result(tab)
 
 
-def test_what_is_no_version_is_marked_and_not_looked_at(tab: Tab, folder: Path) -> None:
+def test_what_is_no_version_is_marked_said_and_not_looked_at(tab: Tab, folder: Path) -> None:
+    tab.open(folder / "index.html", width=820)
+    fill(tab, glibc="<two>")
+    said = "glibc: “<two>” is no version such as 2.35, and is not looked at."
+    assert result(tab).startswith(said)
+    tab.ask("document.getElementById('cpu').selectedIndex = 3")
+    fill(tab, driver="580.x")
+    assert tab.ask("document.getElementById('glibc').matches(':invalid')")
+    assert result(tab).startswith("NVIDIA driver: “580.x” is no version such as 580.95.05, and")
+    assert said in result(tab)
+    assert "✓ cpu-avx2" in result(tab)
+    assert "also needs glibc 2.35, GLIBCXX_3.4.30" in result(tab)  # by the tag; the files: 2.34
+    told = tab.ask("document.querySelector('[role=status]').textContent")
+    assert said in told
+    assert " The fastest that fits: cpu-avx2, Any x86-64-v3 CPU" in told
+
+
+@pytest.mark.parametrize(("glibc", "fits"), [(" 2.36 ", True), ("\t2.31", False), ("  ", True)])
+def test_spaces_around_a_version_are_not_looked_at(
+    glibc: str, fits: bool, tab: Tab, folder: Path
+) -> None:
     tab.open(folder / "index.html", width=820)
     tab.ask("document.getElementById('cpu').selectedIndex = 3")
-    fill(tab, glibc="two")
-    assert tab.ask("document.getElementById('glibc').matches(':invalid')")
-    assert result(tab).startswith("✓ cpu-avx2")
-    assert "also needs glibc 2.34" in result(tab)
+    fill(tab, glibc=glibc)
+    assert result(tab).startswith("✓ cpu-avx2" if fits else "✗")
+    assert ("also needs glibc" in result(tab)) == (not glibc.strip())
 
 
 def test_what_is_pasted_fills_the_form(tab: Tab, folder: Path) -> None:
