@@ -23,6 +23,12 @@ CUT = """[...document.querySelectorAll('td, th, code, dd, p, li, summary, .copy'
   each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).display !== 'inline'
   && !each.closest('.unseen, thead')).map(each => each.textContent.slice(0, 60))"""
 
+# What is to be hit with a finger, and is lower or narrower than 24 pixels (WCAG 2.5.8).
+SMALL = """[...document.querySelectorAll('a, button, summary, input, select, textarea')].filter(
+  each => each.checkVisibility()
+    && Math.min(each.getBoundingClientRect().width, each.getBoundingClientRect().height) < 24
+  ).map(each => each.textContent)"""
+
 # Put into a field, as a person would.
 FILL = """((id, value) => {
   const field = document.getElementById(id);
@@ -99,6 +105,17 @@ def test_it_loads_nothing_complains_of_nothing_and_scrolls_down_only(
     assert tab.ask("document.documentElement.scrollWidth") == width
     assert tab.ask(CUT) == []
     assert tab.ask("document.getElementById('form').hidden") == (not script)
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_target_is_large_enough_for_a_finger(width: int, tab: Tab, tmp_path: Path) -> None:
+    written(many(12), tmp_path)
+    for name in ("index.html", "builds/0.3.0.html"):
+        tab.open(tmp_path / name, width=width)
+        tab.ask("document.getElementById('cpu')?.selectedIndex = 3")
+        tab.ask(UNFOLD)
+        assert tab.ask("document.querySelectorAll('a, summary').length") > 60
+        assert tab.ask(SMALL) == []
 
 
 def test_without_the_script_all_of_it_can_be_read(tab: Tab, folder: Path) -> None:
