@@ -14,6 +14,7 @@ from hostwheel.publish.front import KEY, MOST_BUILDS, front
 from hostwheel.publish.front_builds import newest_alike, releases
 from hostwheel.publish.hrefs import links_of
 from hostwheel.publish.index import render
+from hostwheel.publish.label import tagged_glibc
 from hostwheel.publish.page import HTML, INDEX_CACHE
 from hostwheel.publish.prune import needed_keys
 from tests.fronts import NASTY, archive, full, many, nasty, wheel
@@ -83,7 +84,14 @@ def test_a_row_says_what_the_build_needs_and_where_its_proof_is(recipe: str) -> 
     made = wheel(recipe)
     text = pages(Catalog().next((made, archive(made))))[KEY]
     needs, said = made.needs, words(text)
-    for each in (needs.glibc, needs.cuda, needs.driver, "36.0 MB", made.title, made.sha256):
+    for each in (
+        tagged_glibc(made.platform_tag),
+        needs.cuda,
+        needs.driver,
+        "36.0 MB",
+        made.title,
+        made.sha256,
+    ):
         assert each is None or each in said
     assert (f"sm_{needs.architecture}" in said) == bool(needs.architecture)
     assert " ".join(needs.features) in said
@@ -91,6 +99,17 @@ def test_a_row_says_what_the_build_needs_and_where_its_proof_is(recipe: str) -> 
         *("audit", "smoke tests", "build"),
         "audit",  # the archive's own
     ]
+
+
+def test_glibc_is_what_pip_asks_for_and_of_an_archive_what_its_files_do() -> None:
+    """Compiled on 2.35, which its tag says, and content with 2.34."""
+    made = wheel("a10g")
+    assert (made.needs.glibc, tagged_glibc(made.platform_tag)) == ("2.34", "2.35")
+    text = pages(Catalog().next((made, archive(made))))[KEY]
+    assert f"<td>{made.needs.driver}</td><td>2.35</td>" in text
+    assert ", glibc 2.34 or newer, <a" in text
+    alone = pages(Catalog().next((archive(made),)))[KEY]
+    assert f"<td>{made.needs.driver}</td><td>2.34</td>" in alone
 
 
 def test_a_signed_build_shows_its_statement() -> None:

@@ -23,6 +23,12 @@ CUT = """[...document.querySelectorAll('td, th, code, dd, p, li, summary, .copy'
   each.scrollWidth > each.clientWidth + 1 && getComputedStyle(each).display !== 'inline'
   && !each.closest('.unseen, thead')).map(each => each.textContent.slice(0, 60))"""
 
+# What is to be hit with a finger, and is lower or narrower than 24 pixels (WCAG 2.5.8).
+SMALL = """[...document.querySelectorAll('a, button, summary, input, select, textarea')].filter(
+  each => each.checkVisibility()
+    && Math.min(each.getBoundingClientRect().width, each.getBoundingClientRect().height) < 24
+  ).map(each => each.textContent)"""
+
 # Put into a field, as a person would.
 FILL = """((id, value) => {
   const field = document.getElementById(id);
@@ -101,6 +107,17 @@ def test_it_loads_nothing_complains_of_nothing_and_scrolls_down_only(
     assert tab.ask("document.getElementById('form').hidden") == (not script)
 
 
+@pytest.mark.parametrize("width", [360, 1280])
+def test_every_target_is_large_enough_for_a_finger(width: int, tab: Tab, tmp_path: Path) -> None:
+    written(many(12), tmp_path)
+    for name in ("index.html", "builds/0.3.0.html"):
+        tab.open(tmp_path / name, width=width)
+        tab.ask("document.getElementById('cpu')?.selectedIndex = 3")
+        tab.ask(UNFOLD)
+        assert tab.ask("document.querySelectorAll('a, summary').length") > 60
+        assert tab.ask(SMALL) == []
+
+
 def test_without_the_script_all_of_it_can_be_read(tab: Tab, folder: Path) -> None:
     without_script(tab).open(folder / "index.html", width=820)
     assert seen(tab, "pip install --extra-index-url") is False  # folded, until asked for
@@ -109,6 +126,7 @@ def test_without_the_script_all_of_it_can_be_read(tab: Tab, folder: Path) -> Non
         assert seen(tab, recipe)
     assert seen(tab, "pip install --extra-index-url URL/simple/ llama-cpp-python==0.3.36+cu130")
     assert seen(tab, "URL/ stands for the address of this bucket")
+    assert seen(tab, "whose CPU, GPU, driver, glibc and libstdc++ your machine has")
     assert seen(tab, "withdrawn: llama-server loses requests; take 0.3.37")
     assert tab.ask("document.querySelectorAll('button').length") == 0
 
@@ -184,13 +202,32 @@ def test_the_form_gives_the_command_and_says_why_not_the_others(tab: Tab, folder
     assert "needs glibc 2.34, here is 2.31" in result(tab)
 
 
-def test_what_is_no_version_is_marked_and_not_looked_at(tab: Tab, folder: Path) -> None:
+def test_what_is_no_version_is_marked_said_and_not_looked_at(tab: Tab, folder: Path) -> None:
+    tab.open(folder / "index.html", width=820)
+    fill(tab, glibc="<two>")
+    said = "glibc: “<two>” is no version such as 2.35, and is not looked at."
+    assert result(tab).startswith(said)
+    tab.ask("document.getElementById('cpu').selectedIndex = 3")
+    fill(tab, driver="580.x")
+    assert tab.ask("document.getElementById('glibc').matches(':invalid')")
+    assert result(tab).startswith("NVIDIA driver: “580.x” is no version such as 580.95.05, and")
+    assert said in result(tab)
+    assert "✓ cpu-avx2" in result(tab)
+    assert "also needs glibc 2.35, GLIBCXX_3.4.30" in result(tab)  # by the tag; the files: 2.34
+    told = tab.ask("document.querySelector('[role=status]').textContent")
+    assert said in told
+    assert " The fastest that fits: cpu-avx2, Any x86-64-v3 CPU" in told
+
+
+@pytest.mark.parametrize(("glibc", "fits"), [(" 2.36 ", True), ("\t2.31", False), ("  ", True)])
+def test_spaces_around_a_version_are_not_looked_at(
+    glibc: str, fits: bool, tab: Tab, folder: Path
+) -> None:
     tab.open(folder / "index.html", width=820)
     tab.ask("document.getElementById('cpu').selectedIndex = 3")
-    fill(tab, glibc="two")
-    assert tab.ask("document.getElementById('glibc').matches(':invalid')")
-    assert result(tab).startswith("✓ cpu-avx2")
-    assert "also needs glibc 2.34" in result(tab)
+    fill(tab, glibc=glibc)
+    assert result(tab).startswith("✓ cpu-avx2" if fits else "✗")
+    assert ("also needs glibc" in result(tab)) == (not glibc.strip())
 
 
 def test_what_is_pasted_fills_the_form(tab: Tab, folder: Path) -> None:

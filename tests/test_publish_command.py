@@ -54,7 +54,7 @@ def test_publish_says_what_it_did(
     code, text, lines = said(capsys, "publish", out, "--to", where)
     assert code == 0
     assert re.search(rf"^new +[\d.]+ kB  {re.escape(PLAN.wheel)}$", text, re.MULTILINE)
-    assert f"generation 1 of {where.as_uri()}: 12 objects and 13 pages written" in text
+    assert f"generation 1 of {where.as_uri()}: 11 objects and 11 pages written" in text
     assert "smoke tests that could not be run where it was built: 1" in text
     assert "created catalog/00000001.json (" in lines
     assert lines.index("created objects/") < lines.index("wrote simple/")
@@ -76,7 +76,7 @@ def test_publish_for_machines(out: Path, where: Path, capsys: pytest.CaptureFixt
     code, text, _ = said(capsys, "publish", out, "--to", where, "--json")
     done: dict[str, Any] = json.loads(text)
     assert code == 0
-    assert (done["generation"], done["not_run"]) == (1, 1)
+    assert (done["generation"], done["not_run"], done["dry_run"]) == (1, 1, False)
     assert PLAN.wheel in done["changed"]
     assert {each["kind"] for each in done["files"]} == {"wheel", "archive", "variant"}
     assert {each["key"] for each in done["written"]} == files(where)
@@ -87,11 +87,13 @@ def test_a_dry_run_says_what_would_be_written_and_writes_nothing(
 ) -> None:
     code, text, lines = said(capsys, "publish", out, "--to", where, "--dry-run")
     assert code == 0
-    assert "would write 12 objects and 13 pages" in text
+    assert "would write 11 objects and 11 pages" in text
     would = {line.split()[3] for line in lines.splitlines()}
-    assert files(where) == set()
+    assert not where.parent.exists()
     main(["publish", str(out), "--to", str(where)])
     assert files(where) == would
+    assert len(list(where.glob("objects/*/*/*"))) == 11
+    assert said(capsys, "publish", out, "--to", where, "--dry-run")[2] == ""
 
 
 def test_what_was_built_is_read_back_from_the_public_address(
@@ -129,6 +131,18 @@ def test_what_is_no_build_and_what_is_no_bucket_are_wrong_input(
     assert said(capsys, "publish", out, "--to", "ftp://x")[0] == 2
     assert said(capsys, "fsck", tmp_path / "none")[0] == 2
     assert said(capsys, "prune", "ftp://x", "--keep", 1)[0] == 2
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)])
+def test_a_file_is_no_bucket(
+    dry: tuple[str, ...], out: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(b"mine")
+    for argv in (("fsck", file), ("publish", out, "--to", file, *dry)):
+        code, _, lines = said(capsys, *argv)
+        assert (code, lines.startswith(f"hostwheel: {file}: is no folder; ")) == (2, True)
+    assert file.read_bytes() == b"mine"
 
 
 @pytest.mark.parametrize("inside", ["", "dist", "bucket/deep"])
@@ -172,7 +186,7 @@ def test_publish_to_s3_as_aws_is_set_up(
     bucket = s3_bucket("command")
     code, text, _ = said(capsys, "publish", out, "--to", "s3://command/llama")
     assert code == 0
-    assert "generation 1 of s3://command/llama: 12 objects and 21 pages written" in text
+    assert "generation 1 of s3://command/llama: 11 objects and 19 pages written" in text
     assert bucket.exists("llama/catalog/00000001.json")
     monkeypatch.setenv("AWS_ENDPOINT_URL_S3", "http://127.0.0.1:1")
     argv = ("fsck", "s3://command/llama", "--endpoint-url", s3_server)
@@ -249,6 +263,7 @@ def test_fsck_names_what_it_cannot_mend(
         ("simple/index.html", "changed", True),
         ("simple/index.html", "gone", True),
         ("catalog/00000003.json", "gone", True),
+        ("catalog/00000003.json", "changed", True),
         (f"objects/*/*/{PLAN.wheel}.metadata", "gone", True),
         ("objects/*/*/*+variants-*.whl", "gone", True),
         (f"objects/*/*/{PLAN.wheel}", "changed", True),

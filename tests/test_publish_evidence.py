@@ -150,6 +150,22 @@ def test_a_changed_file_is_refused(out: Path) -> None:
     assert re.search(r"sha256 \w{64}, built was \w{64}", refusal(out))
 
 
+@pytest.mark.parametrize(
+    ("target", "said"),
+    [
+        ("", "no file, or a link to none"),  # a folder
+        ("gone.whl", "no file, or a link to none"),
+        ("/dev/null", "no file, or a link to none"),
+        ("/proc/self/mem", "cannot be read (Input/output error)"),  # also by root
+    ],
+)
+def test_what_is_no_file_that_can_be_read_is_refused(out: Path, target: str, said: str) -> None:
+    wheel = out / "dist" / PLAN.wheel
+    wheel.unlink()
+    wheel.symlink_to(target) if target else wheel.mkdir()
+    assert f"dist/{PLAN.wheel}: {said}: build it again" in refusal(out)
+
+
 def test_a_build_that_came_after_the_audit_is_refused(out: Path) -> None:
     wheel = out / "dist" / PLAN.wheel
     wheel.write_bytes(wheel.read_bytes() + b"\0")

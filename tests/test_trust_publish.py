@@ -199,8 +199,11 @@ def test_on_the_command_line_it_says_whether_it_is_signed(
     out, bucket = str(proved(tmp_path)), str(tmp_path / "bucket")
     assert main(["publish", out, "--to", bucket, "--dry-run"]) == 0
     assert "not signed: --key FILE" in capsys.readouterr().out
-    assert main(["publish", out, "--to", bucket, "--key", str(key())]) == 0
-    assert f"signed with {read_key(public())}" in capsys.readouterr().out
+    signing = ["publish", out, "--to", bucket, "--key", str(key())]
+    assert main([*signing, "--dry-run"]) == 0
+    assert f"\nwould be signed with {read_key(public())}\n" in capsys.readouterr().out
+    assert main(signing) == 0
+    assert f"\nsigned with {read_key(public())}\n" in capsys.readouterr().out
     assert main(["publish", out, "--to", bucket, "--key", str(tmp_path / "none")]) == 2
     assert "no such file" in capsys.readouterr().err
 

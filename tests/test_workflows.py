@@ -23,6 +23,9 @@ WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
 FILES = [*WORKFLOWS, *sorted(GITHUB.glob("actions/*/action.yml"))]
 RECIPES = sorted(file.stem for file in (ROOT / "recipes").glob("*.toml") if file.stem != "upstream")
 USES = re.compile(r"^\s*(?:- )?uses: (\S+?)(?:@(\S+))?(?: # (\S+))?$", re.MULTILINE)
+MARKERS = re.compile(
+    r"""(?:nox\s+-s\s+tests\w*\s+--|\bpytest) [^\n]*?(?<!\S)-m\s+("[^"]*"|'[^']*'|\S+)"""
+)
 PINNED = re.compile(r"[0-9a-f]{40}")
 
 
@@ -186,6 +189,36 @@ def test_ci_runs_the_test_command_of_the_readme_and_every_python_of_the_wheel() 
     assert "nox -s tests_container" in text
     assert "OTHERS: 3.9 3.10 3.12 3.13 3.14 " in text
     assert "def test_another_python(" in (ROOT / "smoke" / "test_install.py").read_text()
+
+
+def test_no_marker_takes_in_what_is_done_by_hand() -> None:
+    """`-m` takes the place of the one in pyproject.toml, which leaves it out."""
+    found = marker_expressions(FILES) + marker_expressions(
+        [
+            ROOT / ".ci" / "run",
+            ROOT / "README.md",
+            ROOT / "CONTRIBUTING.md",
+            *(ROOT / "docs").glob("*.md"),
+        ]
+    )
+    assert len(found) >= 3
+    assert [each for each in found if "not by_hand" not in each] == []
+
+
+def test_every_way_of_giving_a_marker_is_seen(tmp_path: Path) -> None:
+    lines = (
+        "run: uvx nox -s tests -- -m 'not container'",
+        "nox -s tests_container -- -x -m build",
+        'pytest tests -m "not build"',
+        "python -m pytest",
+        "llama-cli -m model.gguf",
+    )
+    (tmp_path / "a.md").write_text("\n".join(lines))
+    assert marker_expressions([tmp_path / "a.md"]) == ["'not container'", "build", '"not build"']
+
+
+def marker_expressions(files: list[Path]) -> list[str]:
+    return [each for file in files for each in MARKERS.findall(file.read_text())]
 
 
 def test_uv_is_the_one_of_the_project() -> None:

@@ -15,18 +15,19 @@ from rich.console import Console
 from rich.filesize import decimal
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 
+from hostwheel.audit.markup import several
 from hostwheel.publish.address import check_outside
-from hostwheel.publish.bucket import Bucket, check_create_only
+from hostwheel.publish.bucket import PROBE, Bucket, check_create_only
 from hostwheel.publish.catalog import Catalog
 from hostwheel.publish.evidence import read_evidence
 from hostwheel.publish.fsck import Fault, Looked, fsck
-from hostwheel.publish.generations import generation_key
+from hostwheel.publish.generations import FOLDER, generation_key
 from hostwheel.publish.objects import Advance
-from hostwheel.publish.prune import prune
+from hostwheel.publish.prune import OBJECTS, prune
 from hostwheel.publish.publish import Published, publish
 from hostwheel.publish.readback import read_back
 from hostwheel.publish.repair import is_useless, repair
-from hostwheel.publish.store import new_bucket, open_bucket
+from hostwheel.publish.store import new_bucket, open_bucket, would_be_bucket
 from hostwheel.publish.through import Dry, LooksFirst, Telling
 from hostwheel.publish.yank import yank
 from hostwheel.trust.ssh import check_can_sign
@@ -104,15 +105,17 @@ def run_publish(arguments: argparse.Namespace) -> int:
     evidence = read_evidence(arguments.out)  # before anything is made or opened
     signing = check_can_sign(arguments.key) if arguments.key else None
     check_outside(arguments.to, arguments.out)
-    bucket = new_bucket(arguments.to, arguments.endpoint_url)
+    opened = would_be_bucket if arguments.dry_run else new_bucket
+    bucket = opened(arguments.to, arguments.endpoint_url)
     with telling(bucket, arguments) as (told, journal), shown_progress() as advance:
         done = publish(evidence, told, advance, arguments.key)
     if arguments.json:
-        said = published_json(done, bucket, journal)
-        print(json.dumps({**said, "key": signing and signing.fingerprint}, indent=1))
+        how = {"dry_run": arguments.dry_run, "key": signing and signing.fingerprint}
+        print(json.dumps({**published_json(done, bucket, journal), **how}, indent=1))
     else:
         print("\n".join(published_text(done, bucket, journal, arguments.dry_run)))
-        print(f"signed with {signing}" if signing else "not signed: --key FILE signs it")
+        would = "would be " if arguments.dry_run else ""
+        print(f"{would}signed with {signing}" if signing else "not signed: --key FILE signs it")
     if arguments.read_back and not arguments.dry_run:
         read_all_back(arguments.read_back, done, arguments.out / "dist")
     return 0
@@ -228,14 +231,21 @@ def published_text(
     for each in done.entries:
         state = "new" if each.filename in done.changed else "was there"
         yield f"{state:9}{decimal(each.size):>9}  {each.filename}"
-    counts = Counter(verb for verb, _, _ in journal)
-    written = f"{counts['created']} objects and {counts['wrote']} pages"
+    written = counted(key for verb, key, _ in journal if verb != "removed")
     if dry:
         yield f"would write {written} into {bucket.url}: generation {done.catalog.generation}"
     else:
         yield f"generation {done.catalog.generation} of {bucket.url}: {written} written"
     if done.not_run:
         yield f"smoke tests that could not be run where it was built: {done.not_run} (smoke.json)"
+
+
+def counted(keys: Iterable[str]) -> str:
+    """Neither are the catalog's generations with their marks, and what is written as a probe."""
+    kinds = Counter(key.partition("/")[0] for key in set(keys))
+    objects = kinds.pop(OBJECTS.rstrip("/"), 0)
+    pages = kinds.total() - kinds[FOLDER.rstrip("/")] - kinds[PROBE.partition("/")[0]]
+    return f"{several(objects, 'object')} and {several(pages, 'page')}"
 
 
 def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]:
@@ -255,11 +265,12 @@ def looked_text(looked: Looked, bucket: Bucket, repaired: bool) -> Iterator[str]
 def mendable(catalog: Catalog) -> Callable[[Fault], bool]:
     """Whether `--repair` does something about a fault. Links that dangle follow from others."""
     newest = generation_key(catalog.generation)
-    copies = {newest, *(each.key for each in catalog.entries if each.kind == "variant")}
+    copies = {each.key for each in catalog.entries if each.kind == "variant"}
     metadata = {f"{each.key}.metadata" for each in catalog.entries if each.metadata}
 
     def may_mend(fault: Fault) -> bool:
         made_anew = not fault.remedy and fault.kind != "dangling"
-        return made_anew or fault.key in copies | metadata or is_useless(fault)
+        restored = fault.kind == "damaged" and fault.key == newest
+        return made_anew or restored or fault.key in copies | metadata or is_useless(fault)
 
     return may_mend

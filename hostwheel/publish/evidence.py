@@ -147,8 +147,19 @@ def problems_of_build(out: Path, build: Mapping[str, Any]) -> Iterator[str]:
             yield f"dist/{name}: was built and is not there: build it again"
         elif name not in (plan["wheel"], plan["archive"]):
             yield f"dist/{name}: the plan names {plan['wheel']} and {plan['archive']}"
-        elif (actual := sha256(found[name])) != built[name]:
-            yield f"dist/{name}: sha256 {actual}, built was {built[name]}: build it again"
+        elif wrong := wrong_bytes(found[name], built[name]):
+            yield f"dist/{name}: {wrong}: build it again"
+
+
+def wrong_bytes(file: Path, built: str) -> str:
+    """Why this is not the file that was built with this sha256; empty where it is."""
+    try:
+        if not file.is_file():
+            return "no file, or a link to none"
+        actual = sha256(file)
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return "" if actual == built else f"sha256 {actual}, built was {built}"
 
 
 def problems_of_audit(

@@ -100,6 +100,12 @@ def cpu_label(entry: Entry) -> str:
     return match["cpu"] if match else whole
 
 
+def lowest_glibc(entry: Entry) -> str:
+    """What a machine must have: pip and uv take a wheel by its tag, an archive has none."""
+    tagged = tagged_glibc(entry.platform_tag) if entry.kind == "wheel" else ""
+    return max(tagged or entry.needs.glibc, entry.needs.glibc, key=numeric)
+
+
 def never(entry: Entry) -> tuple[str, ...]:
     """Why no machine should take it, in the words of `hostwheel pick`."""
     found = []

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from html import escape
 
 from hostwheel.audit.markup import amount, shown
-from hostwheel.publish.catalog import Entry, Needs
-from hostwheel.publish.front_builds import Build, Release, anchor, cpu_label
+from hostwheel.publish.catalog import Entry
+from hostwheel.publish.front_builds import Build, Release, anchor, cpu_label, lowest_glibc
 from hostwheel.publish.links import project_of, relative
 
 HEADS = ("Host", "CPU", "GPU", "CUDA", "Driver", "glibc", "Size", "Evidence")
@@ -47,7 +46,7 @@ def body(build: Build, depth: int) -> str:
         f'<tbody id="{text(anchor(entry))}"{gone}>\n'
         f'<tr><th scope="row"><b>{text(entry.recipe)}</b>{withdrawn(entry)}'
         f"<small>{text(entry.title)}</small></th><td>{text(cpu_label(entry).replace('.', ' '))}"
-        f"</td>{needed(entry.needs)}<td>{amount(entry.size)}</td>"
+        f"</td>{needed(entry)}<td>{amount(entry.size)}</td>"
         f"<td>{' '.join(evidence(entry, depth))}</td></tr>\n"
         f'<tr class="more"><td colspan="{len(HEADS)}"><details><summary>{summary(entry)}'
         f'<span class="unseen">: {text(entry.recipe)} {text(entry.version)}</span></summary>\n'
@@ -70,11 +69,11 @@ def can_install(entry: Entry) -> bool:
     return entry.kind == "wheel" and entry.yanked is None
 
 
-@lru_cache(maxsize=4096)
-def needed(needs: Needs) -> str:
+def needed(entry: Entry) -> str:
+    needs = entry.needs
     gpu = f"sm_{needs.architecture}" if needs.architecture else None
-    cells = (gpu, needs.cuda, needs.driver, needs.glibc)
-    return "".join(f"<td>{NOTHING if cell is None else shown(cell)}</td>" for cell in cells)
+    cells = (gpu, needs.cuda, needs.driver, lowest_glibc(entry))
+    return "".join(f"<td>{NOTHING if cell is None else text(cell)}</td>" for cell in cells)
 
 
 NOTHING = '<span aria-hidden="true">&ndash;</span><span class="unseen">none</span>'
@@ -105,8 +104,9 @@ def more(build: Build, depth: int) -> Iterator[str]:
     yield fact(entry.kind.capitalize(), file(entry, "../" * depth + path))
     for each in build.archives:
         own = replace(each, evidence=dict(each.evidence.items() - entry.evidence.items()))
-        proof = ", ".join(evidence(own, depth))
-        yield fact("Archive", file(each, relative(each.sha256, each.filename, depth), proof))
+        needs = f"glibc {text(lowest_glibc(each))} or newer"
+        told = ", ".join((needs, *evidence(own, depth)))
+        yield fact("Archive", file(each, relative(each.sha256, each.filename, depth), told))
     yield "</dl>"
 
 
@@ -133,6 +133,6 @@ def fact(name: str, value: str) -> str:
     return f"<div><dt>{name}</dt><dd>{value}</dd></div>"
 
 
-def file(entry: Entry, path: str, proof: str = "") -> str:
-    told = f"{amount(entry.size)}, {proof}" if proof else amount(entry.size)
+def file(entry: Entry, path: str, more: str = "") -> str:
+    told = f"{amount(entry.size)}, {more}" if more else amount(entry.size)
     return f"{link(path, entry.filename)} ({told})<br><small>sha256 {text(entry.sha256)}</small>"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from obstore.exceptions import AlreadyExistsError, BaseError
-from obstore.store import LocalStore, ObjectStore, from_url
+from obstore.store import LocalStore, MemoryStore, ObjectStore, from_url
 
 from hostwheel.errors import BadInput, MachineLacks
 from hostwheel.publish.address import local_path, scheme_of
@@ -153,12 +153,18 @@ def first_line(error: Exception) -> str:
 
 def new_bucket(where: str, endpoint: str | None = None) -> Bucket:
     """As `open_bucket`; a folder that is not there yet is made."""
-    if scheme_of(where) == "file":
-        folder = local_path(where)
+    if scheme_of(where) == "file" and not (folder := local_path(where)).exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise MachineLacks(f"{folder}: cannot be made: {error.strerror}") from None
+    return open_bucket(where, endpoint)
+
+
+def would_be_bucket(where: str, endpoint: str | None = None) -> Bucket:
+    """As `new_bucket` gives it, to look at: a folder that is not there is empty, and not made."""
+    if scheme_of(where) == "file" and not (folder := local_path(where).absolute()).exists():
+        return Store(url=folder.as_uri(), store=MemoryStore(), described=False)
     return open_bucket(where, endpoint)
 
 
@@ -185,6 +191,8 @@ def open_bucket(where: str, endpoint: str | None = None) -> Bucket:
 def open_folder(path: Path) -> Bucket:
     """obstore writes beside, then links (create) or renames (overwrite)."""
     folder = path.absolute()
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"{folder}: is no folder; give the one that the bucket is, or its URL")
     if not folder.is_dir():
         raise BadInput(f"{folder}: no such folder; `hostwheel publish OUT --to URL` makes one")
     return Store(url=folder.as_uri(), store=LocalStore(folder), described=False)

@@ -49,15 +49,17 @@ for (const each of document.querySelectorAll("var")) each.replaceWith(address);
 document.querySelectorAll("pre.command").forEach(withCopyButton);
 
 function showResult(form, rules) {
-  const result = byId("result"), host = readForm(form);
+  const result = byId("result"), host = readForm(form), wrong = notVersions();
+  const told = wrong.map(words => make("p", {className: "bad"}, words));
   if (host === null) {
-    result.replaceChildren(make("p", {className: "faint"}, "Choose a CPU, or paste, and the best build is shown here."));
+    result.replaceChildren(...told, make("p", {className: "faint"}, "Choose a CPU, or paste, and the best build is shown here."));
+    say(wrong.join(" "));
     return;
   }
   const {best, others} = choose(rules, host);
-  result.replaceChildren(best ? chosen(best, host) : none(), why(others, !best));
+  result.replaceChildren(...told, best ? chosen(best, host) : none(), why(others, !best));
   result.querySelectorAll("pre.command").forEach(withCopyButton);
-  say(best ? `The fastest that fits: ${best.recipe}, ${best.title}` : "No build here fits this machine.");
+  say([...wrong, best ? `The fastest that fits: ${best.recipe}, ${best.title}` : "No build here fits this machine."].join(" "));
 }
 
 function chosen(best, host) {
@@ -78,11 +80,14 @@ function chosen(best, host) {
 function facts(best, host) {
   const open = [];
   if (best.architecture && host.gpu.driver === null) open.push(`driver ${best.driver} or newer`);
-  if (host.glibc === null) open.push(`glibc ${best.glibc}`);
+  if (host.glibc === null) open.push(`glibc ${lowestGlibc(best)}`);
   if (host.glibcxx === null) open.push(`GLIBCXX_${best.glibcxx}`);
   if (best.python) open.push(`Python ${best.python}`);
   return [best.version, best.size, ...(open.length ? [`also needs ${open.join(", ")}`] : [])];
 }
+
+// pip and uv go by the tag, where that asks for more than the files do.
+const lowestGlibc = ({tagged, glibc}) => tagged && isNewer(tagged, glibc) ? tagged : glibc;
 
 const none = () => make("div", {className: "best bad"},
   make("p", {}, make("b", {}, "✗ No build here fits this machine.")));
@@ -92,6 +97,12 @@ function why(others, open) {
     make("li", {}, make("b", {}, build.recipe), ` ${build.version}: ${reason}`));
   const title = open ? "Why" : `Why not the others (${others.length})`;
   return make("details", {open, className: "why"}, make("summary", {}, title), make("ul", {}, ...lines));
+}
+
+// What is wrong with the fields for versions, in words.
+function notVersions() {
+  return [...document.querySelectorAll("input[pattern]")].filter(field => !field.validity.valid)
+    .map(field => `${field.labels[0].textContent}: “${field.value.trim()}” is no version such as ${field.placeholder}, and is not looked at.`);
 }
 
 // The host as the form has it; null while the CPU is not chosen.
