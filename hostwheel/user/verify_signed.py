@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from hostwheel.errors import Refused
-from hostwheel.trust.ssh import Seal, Signers, check, signer
+from hostwheel.trust.signers import signer
+from hostwheel.trust.ssh import Seal, Signers, check
 from hostwheel.user.verify_finding import About, Finding
 
 UNKNOWN = "whose key that is: give --allowed-signers FILE, or --key FILE.pub"
