@@ -202,6 +202,7 @@ PUBLIC = public().read_text().strip()
         f'# of us\n\nme@x,you@x namespaces="*@hostwheel" {PUBLIC}\n',
         f'*@x cert-authority,namespaces="a b" {PUBLIC}',
         f"no line\nme@x {PUBLIC}",
+        f'"release team"\t{PUBLIC.replace(" ", "   ", 1)}\n',
     ],
 )
 def test_signers_of_whom_there_are_some(text: str, tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_signers_of_whom_there_is_none(text: str, tmp_path: Path) -> None:
 
 def test_a_revocation_list_is_keys_or_ssh_keygens(tmp_path: Path) -> None:
     file = tmp_path / "revoked"
-    for text in ("", f"# of us\n\n{PUBLIC}\n"):
+    for text in ("", f"# of us\n\n{PUBLIC}\n", f"  # of us\n {PUBLIC.replace(' ', '  ')}\n"):
         file.write_text(text)
         check_revoked(file)
     for text in ("nonsense\n", f"{PUBLIC}\nme@x {PUBLIC}\n"):

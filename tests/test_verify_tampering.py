@@ -16,7 +16,7 @@ from hostwheel.publish.generations import HINT, generation_key
 from hostwheel.publish.index import render
 from hostwheel.publish.variants_json import described
 from hostwheel.trust.dsse import PAYLOAD_TYPE, bare, pae, seal
-from hostwheel.trust.ssh import SUMS_NAMESPACE, sign
+from hostwheel.trust.ssh import SUMS_NAMESPACE, read_key, sign
 from hostwheel.trust.statement import NAME
 from tests.signed import Published, key, public, signed_bucket
 from tests.verified import refusals, verify
@@ -347,3 +347,18 @@ def test_what_an_envelope_says_is_not_believed_when_it_does_not_hold(
     code, out = verify(capsys, bucket.folder, "--key", public())
     assert code == 1
     assert "cpu-avx3" not in out
+
+
+def test_more_than_one_key_is_told_where_nobody_knows_whose_they_are(
+    bucket: Published, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By whoever puts files into a bucket, and by who has changed keys."""
+    assert "not all by one key" not in verify(capsys, bucket.folder)[1]
+    another_key(bucket)
+    edit(bucket, "wheel")
+    code, out = verify(capsys, bucket.folder)
+    assert code == 0, out
+    told = " ".join(out.partition("not checked:")[2].split())
+    assert "signer: bucket: not all by one key: SHA256SUMS, " in told
+    for name in ("release", "other"):
+        assert f"by {read_key(public(name))}" in told

@@ -13,7 +13,9 @@ from pathlib import Path
 from hostwheel.errors import BadInput
 from hostwheel.plan.files import read_file
 
-KEY = re.compile(rb"(?:^|\s)(?P<kind>(?:sk-)?(?:ssh|ecdsa)-\S+) (?P<blob>AAAA[A-Za-z0-9+/]+=*)")
+KEY = re.compile(
+    rb"(?:^|\s)(?P<kind>(?:sk-)?(?:ssh|ecdsa)-\S+)[ \t]+(?P<blob>AAAA[A-Za-z0-9+/]+=*)"
+)
 REVOCATION_LIST = b"SSHKRL\n\0"  # OpenSSH's PROTOCOL.krl
 ALLOWED = 'NAME namespaces="*@hostwheel" ssh-ed25519 AAAA…'
 
@@ -42,8 +44,8 @@ def check_revoked(file: Path) -> None:
 
 def keys(text: bytes) -> Iterator[tuple[int, re.Match[bytes] | None]]:
     """Number of each line that says something, and the key in it."""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.strip() and not line.startswith(b"#"):
+    for number, line in enumerate((each.strip() for each in text.splitlines()), 1):
+        if line and not line.startswith(b"#"):
             found = KEY.search(line)
             yield number, found if found and is_key(found["kind"], found["blob"]) else None
 

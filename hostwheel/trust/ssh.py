@@ -6,7 +6,7 @@ purpose from being taken for another.
 
 import re
 import subprocess
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -30,7 +30,6 @@ REMEDIES = {
 }
 OTHER = "give a private key, or a public key whose private one `ssh-add -l` lists"
 GOOD = re.compile(r'^Good "[^"]*" signature with (?P<kind>\S+) key (?P<fingerprint>\S+)$', re.M)
-FAULTY = re.compile(r":\d+: (missing key|invalid key|invalid options|bad options)")  # of a line
 OLD = ("unknown option -- Y", "illegal option -- Y", "invalid option -- 'Y'")
 
 
@@ -109,47 +108,13 @@ def read_key(key: Path, remedy: str = MAKE) -> Key:
 def check(seal: Seal) -> Key:
     """The key with which exactly these data were signed, for this purpose; Refused for none.
 
-    Whose key it is, is another question: see `signer`.
+    Whose key it is, is another question: see `signers.py`.
     """
     answer = asked(seal, "-Y", "check-novalidate", "-n", seal.namespace)
     found = GOOD.search(answer.output.decode(errors="replace"))
     if not answer.well or found is None:
         raise Refused(f"does not hold: {answer.complaint}")
     return Key(kind=found["kind"], fingerprint=found["fingerprint"])
-
-
-def signer(key: Key, seal: Seal, signers: Signers) -> str:
-    """Who signed, as `signers` knows them; `key` is what `check` gave.
-
-    Refused for a key that is not theirs, or no longer; BadInput where `allowed` has a line that
-    ssh-keygen cannot read, and none for this key before it.
-    """
-    if signers.key is None:
-        return principal(key, seal, signers)
-    if key != signers.key:
-        raise Refused(f"signed with {key}, expected {signers.key}")
-    return "the key that was given"
-
-
-def principal(key: Key, seal: Seal, signers: Signers) -> str:
-    allowed = ("-f", str(signers.allowed))
-    found = asked(seal, "-Y", "find-principals", *allowed)
-    names = found.output.decode(errors="replace").split()
-    if FAULTY.search(found.complaint):
-        raise BadInput(
-            f"{found.complaint}: mend that line, see ALLOWED SIGNERS in `man ssh-keygen`"
-        )
-    if not found.well or not names:
-        raise Refused(f"{key} is not among {signers.allowed}: {found.complaint}")
-    name = names[0].partition(",")[0]
-    revoked = ("-r", str(signers.revoked)) if signers.revoked else ()
-    answer = asked(seal, "-Y", "verify", "-n", seal.namespace, "-I", name, *allowed, *revoked)
-    if not answer.well and revoked:
-        principal(key, seal, replace(signers, revoked=None))
-        raise Refused(f"key of {name}: revoked in {signers.revoked}")
-    if not answer.well:
-        raise Refused(f"key of {name}: {answer.complaint}")
-    return name
 
 
 def asked(seal: Seal, *options: str) -> Answer:

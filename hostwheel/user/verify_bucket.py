@@ -11,7 +11,7 @@ from hostwheel.user.verify_entry import entries_findings
 from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 from hostwheel.user.verify_pages import MEANWHILE, page_findings
 from hostwheel.user.verify_place import Place
-from hostwheel.user.verify_signed import signature_findings
+from hostwheel.user.verify_signed import keys_findings, signature_findings
 from hostwheel.user.verify_strays import stray_findings
 
 UNSIGNED: tuple[Outcome, str] = (
@@ -30,6 +30,13 @@ OUTSIDE = "yanks, times of upload and the order of the list: they are not signed
 
 def bucket_findings(place: Place, signers: Signers | None) -> Iterator[Finding]:
     """BadInput where there is no catalog."""
+    found = tuple(all_findings(place, signers))
+    yield from found
+    if signers is None:
+        yield from keys_findings(found)
+
+
+def all_findings(place: Place, signers: Signers | None) -> Iterator[Finding]:
     read = place.read
     text = read(HINT)
     if text is None:
