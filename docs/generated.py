@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 from sphinx.application import Sphinx
+from sphinx.errors import ExtensionError
 
 from hostwheel.__main__ import parser
 from hostwheel.audit.checks import CHECKS, Check
@@ -17,10 +18,12 @@ from hostwheel.audit.checks import CHECKS, Check
 DOCS = Path(__file__).parent
 PLACE = re.compile(r"^<!-- generated: (\w+) -->$", re.MULTILINE)
 COMMAND = re.compile(r"^(?:uvx (?:--from \S+ )?)?hostwheel ([a-z]+)", re.MULTILINE)
+NAMED = re.compile(r"`(?:uvx )?hostwheel ([a-z]+)")  # in running text
 LISTED = re.compile(r"^ {4}([a-z]+)(?: |$)", re.MULTILINE)  # as argparse lists subcommands
 
 
 def setup(app: Sphinx) -> Mapping[str, bool]:
+    app.connect("builder-inited", check_commands)
     app.connect("source-read", fill)
     return {"parallel_read_safe": True}
 
@@ -59,16 +62,20 @@ def said(*argv: str) -> str:
     return done.stdout
 
 
-def pending() -> str:
-    """A note of the subcommands that the pages show and this version lacks; empty if none."""
-    lacking = ", ".join(f"`{name}`" for name in sorted(shown() - known()))
-    note = "```{{warning}}\nThis version of hostwheel does not have these commands yet: {}.\n```"
-    return note.format(lacking) if lacking else ""
+def check_commands(app: Sphinx) -> None:
+    """ExtensionError, which ends Sphinx, for a subcommand that this hostwheel does not have."""
+    there = known()
+    if lacking := sorted({(page, name) for page, name in shown() if name not in there}):
+        told = ", ".join(f"{page} has `hostwheel {name}`" for page, name in lacking)
+        raise ExtensionError(f"{told}: there is no such command; see `hostwheel --help`")
 
 
-def shown() -> set[str]:
-    """The subcommands in the pages' command lines."""
-    return {name for _, line in command_lines() for name in COMMAND.findall(line)}
+def shown() -> Iterator[tuple[str, str]]:
+    """The page and the name of each subcommand, in its command lines and in its text."""
+    for page, line in command_lines():
+        yield from ((page, name) for name in COMMAND.findall(line))
+    for page in sorted(DOCS.glob("*.md")):
+        yield from ((page.name, name) for name in NAMED.findall(page.read_text()))
 
 
 def known() -> set[str]:
@@ -87,5 +94,4 @@ TEXTS: Mapping[str, Callable[[], str]] = {
     "checks": checks,
     "recipes": recipes,
     "costs": costs,
-    "pending": pending,
 }

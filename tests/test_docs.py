@@ -77,12 +77,10 @@ def test_every_check_is_explained_as_the_audit_does(site: Path) -> None:
 def test_what_the_pages_show_of_a_command_is_what_it_takes(
     generated: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Commands that this version lacks are in the note `pending`; all others have these options."""
+    """Commands and options."""
     seen = 0
     for page, line in generated["command_lines"]():
         for command in generated["COMMAND"].findall(line):
-            if command not in generated["known"]():
-                continue
             seen += 1
             with pytest.raises(SystemExit):
                 main([command, "--help"])
@@ -92,13 +90,16 @@ def test_what_the_pages_show_of_a_command_is_what_it_takes(
     assert seen >= 4
 
 
-def test_commands_that_are_not_there_yet_are_said_to_be_missing(
-    generated: dict[str, Any], site: Path
-) -> None:
-    lacking = generated["shown"]() - generated["known"]()
-    assert "audit" not in lacking
-    note = "This version of hostwheel does not have these commands yet"
-    assert (note in text(site / "tutorial.html")) == bool(lacking)
+@pytest.mark.parametrize(
+    "body", ["```sh\nuvx hostwheel pikc URL\n```\n", "`hostwheel pikc` names the build.\n"]
+)
+def test_a_command_that_is_not_there_fails_the_build(body: str, tmp_path: Path) -> None:
+    said = []
+    for text in (body, body.replace("pikc", "pick")):
+        folder = alone(tmp_path / str(len(said)), f"# Title\n\n{text}")
+        done = sphinx(folder, folder / "out")
+        said.append((done.returncode != 0, "index.md has `hostwheel pikc`" in done.stderr))
+    assert said == [(True, True), (False, False)]
 
 
 def test_nox_sessions_in_the_pages_are_there(generated: dict[str, Any]) -> None:
@@ -125,12 +126,19 @@ def test_install_py_takes_what_the_tutorial_gives_it() -> None:
 
 
 def test_a_warning_fails_the_build(tmp_path: Path) -> None:
-    for name in ("conf.py", "generated.py"):
-        shutil.copy(DOCS / name, tmp_path)
-    (tmp_path / "index.md").write_text("# Title\n\n[gone](gone.md)\n")
-    done = sphinx(tmp_path, tmp_path / "out")
+    folder = alone(tmp_path / "docs", "# Title\n\n[gone](gone.md)\n")
+    done = sphinx(folder, folder / "out")
     assert done.returncode != 0
     assert "gone.md" in done.stderr
+
+
+def alone(folder: Path, text: str) -> Path:
+    """A documentation of one page."""
+    folder.mkdir()
+    for name in ("conf.py", "generated.py"):
+        shutil.copy(DOCS / name, folder)
+    (folder / "index.md").write_text(text)
+    return folder
 
 
 @pytest.mark.parametrize(

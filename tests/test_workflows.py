@@ -10,21 +10,25 @@ import sys
 import textwrap
 import tomllib
 from http.server import BaseHTTPRequestHandler
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 from tests.plans import ROOT, need
 from tests.served import serving
 
 GITHUB = ROOT / ".github"
 WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+LOCK = GITHUB / "locks" / "publish.txt"
 FILES = [*WORKFLOWS, *sorted(GITHUB.glob("actions/*/action.yml"))]
 RECIPES = sorted(file.stem for file in (ROOT / "recipes").glob("*.toml") if file.stem != "upstream")
 USES = re.compile(r"^\s*(?:- )?uses: (\S+?)(?:@(\S+))?(?: # (\S+))?$", re.MULTILINE)
 MARKERS = re.compile(
-    r"""(?:nox\s+-s\s+tests\w*\s+--|\bpytest) [^\n]*?(?<!\S)-m\s+("[^"]*"|'[^']*'|\S+)"""
+    r"""(?:nox\S*\s+-s\s+tests\w*\s+--|\bpytest) [^\n]*?(?<!\S)-m\s+("[^"]*"|'[^']*'|\S+)"""
 )
 PINNED = re.compile(r"[0-9a-f]{40}")
 
@@ -126,44 +130,89 @@ def last_step(name: str) -> str:
     return textwrap.dedent(text.rpartition("run: |\n")[2])
 
 
-UVX = """\
+PYTHON = """\
 #!/bin/sh
 [ -z "${SIGNING_KEY+set}" ] || exit 9
-for last in "$@"; do :; done
-echo "$5 $(stat -c %a "$last") $(cat "$last")"
-[ "$5" != out/bad ]
+out=$4 dry=
+while [ "$1" != --key ]; do [ "$1" != --dry-run ] || dry=" dry"; shift; done
+echo "$out $(stat -c %a "$2") $(cat "$2")$dry"
+[ "$out" != out/bad ]
 """
 
 
 @pytest.mark.parametrize(
     ("recipes", "key", "status", "said"),
     [
-        (("a", "b"), "the key", 0, "out/a 600 the key\nout/b 600 the key\n"),
-        (("bad", "c"), "the key", 1, "out/bad 600 the key\n"),
-        (("a",), "", 1, ""),
+        (("a", "b"), "the key", 0, ["out/a dry", "out/b dry", "out/a", "out/b"]),
+        (("a", "bad", "c"), "the key", 1, ["out/a dry", "out/bad dry"]),
+        (("a",), "", 1, []),
     ],
 )
-def test_the_key_is_a_file_for_its_owner_while_publishing_and_then_gone(
-    recipes: tuple[str, ...], key: str, status: int, said: str, tmp_path: Path
+def test_nothing_is_published_before_all_were_looked_at_and_the_key_is_a_file_meanwhile(
+    recipes: tuple[str, ...], key: str, status: int, said: list[str], tmp_path: Path
 ) -> None:
-    """As the runner starts it: `bash -e`."""
+    """As the runner starts it: `bash -e`. The key is for its owner, and gone at the end."""
     for name in recipes:
         (tmp_path / "out" / name).mkdir(parents=True)
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "uvx").write_text(UVX)
-    (tmp_path / "bin" / "uvx").chmod(0o755)
-    (tmp_path / "temp").mkdir()
+    python = tmp_path / "temp" / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(PYTHON)
+    python.chmod(0o755)
     env = {
-        "PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin",
+        "PATH": "/usr/bin:/bin",
         "RUNNER_TEMP": str(tmp_path / "temp"),
         "BUCKET_URL": "s3://bucket",
         "SIGNING_KEY": key,
     }
     argv = ("bash", "-e", "-c", last_step("publish"))
     done = subprocess.run(argv, capture_output=True, text=True, cwd=tmp_path, env=env)
-    assert (done.returncode, done.stdout) == (status, said), done.stderr
-    assert not list((tmp_path / "temp").iterdir())
+    lines = [line.replace(" 600 the key", "") for line in done.stdout.splitlines()]
+    assert (done.returncode, lines) == (status, said), done.stderr
+    assert done.stdout.count(" 600 the key") == len(said)
+    assert [each.name for each in (tmp_path / "temp").iterdir()] == ["venv"]
     assert ("SIGNING_KEY: is not set" in done.stderr) == (key == "")
+
+
+def test_what_signs_is_installed_by_hash_before_there_is_a_role_or_a_key() -> None:
+    text = (GITHUB / "workflows" / "publish.yml").read_text()
+    assert "uvx" not in text
+    after = text.partition("uv pip install ")[2]
+    assert (
+        "--require-hashes \\\n            --only-binary :all: --requirement .github/locks/" in after
+    )
+    assert after.index("aws-actions/") < after.index("secrets.SIGNING_KEY")
+    (line,) = re.findall(r"-m hostwheel .*", text)
+    assert line.startswith("-m hostwheel publish ")
+
+
+def test_the_lock_has_all_that_hostwheel_needs_each_with_its_hashes() -> None:
+    """As pyproject.toml pins it, and all that this needs in turn."""
+    locked = {}
+    for each in re.split(r"\n(?=\S)", LOCK.read_text()):
+        if not each.startswith("#"):
+            requirement, *hashes = each.split(" \\\n    --hash=sha256:")
+            assert hashes
+            assert all(re.fullmatch(r"[0-9a-f]{64}\n?", one) for one in hashes)
+            name, version = requirement.split("==")
+            locked[canonicalize_name(name)] = version
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [Requirement(each) for each in project["dependencies"]]
+    for each in wanted:
+        assert each.specifier.contains(locked[canonicalize_name(each.name)]), each
+    assert locked.keys() == needed(wanted)
+
+
+def needed(wanted: list[Requirement]) -> set[str]:
+    """The names of these and of what they need, as what is installed here says."""
+    found: set[str] = set()
+    while wanted:
+        name = canonicalize_name(wanted[-1].name)
+        more = () if name in found else metadata.requires(name) or ()
+        found.add(name)
+        known = [Requirement(each) for each in more]
+        here = [each for each in known if not each.marker or each.marker.evaluate({"extra": ""})]
+        wanted = [*wanted[:-1], *here]
+    return found
 
 
 def test_the_publishing_role_is_out_of_reach_of_what_builds() -> None:
@@ -185,10 +234,17 @@ def test_the_publishing_role_is_out_of_reach_of_what_builds() -> None:
 
 def test_ci_runs_the_test_command_of_the_readme_and_every_python_of_the_wheel() -> None:
     text = (GITHUB / "workflows" / "ci.yml").read_text()
-    assert "run: uvx nox -s tests -- " in text
-    assert "nox -s tests_container" in text
+    assert " -s tests -- " in text
+    assert " -s tests_container -- " in text
     assert "OTHERS: 3.9 3.10 3.12 3.13 3.14 " in text
     assert "def test_another_python(" in (ROOT / "smoke" / "test_install.py").read_text()
+
+
+def test_nox_is_the_one_of_the_project() -> None:
+    (pinned,) = re.findall(r'"nox==(\S+)"', (ROOT / "pyproject.toml").read_text())
+    found = [each for file in WORKFLOWS for each in re.findall(r"\bnox\S* -", file.read_text())]
+    assert len(found) >= 6
+    assert set(found) == {f"nox@{pinned} -"}
 
 
 def test_no_marker_takes_in_what_is_done_by_hand() -> None:
