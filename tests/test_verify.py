@@ -9,6 +9,7 @@ import pytest
 
 from hostwheel.__main__ import main
 from hostwheel.trust.statement import NAME
+from hostwheel.user.verify_files import LIMIT_BYTES
 from tests.buckets import serving
 from tests.signed import Published, allowed, public, put_up, signed_bucket
 from tests.verified import refusals, verify
@@ -229,6 +230,13 @@ def test_a_file_without_its_statement(wheel: Path, capsys: pytest.CaptureFixture
     assert code == 1
     assert "statement: " in out
     assert "is beside it: fetch it from the bucket" in out
+
+
+def test_a_statement_that_is_too_large(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with Path(f"{wheel}.{NAME}").open("ab") as file:
+        file.truncate(LIMIT_BYTES + 1)
+    assert main(["verify", str(wheel)]) == 2
+    assert "larger than 67,108,864 bytes" in capsys.readouterr().err
 
 
 def test_a_file_under_another_name(wheel: Path, capsys: pytest.CaptureFixture[str]) -> None:

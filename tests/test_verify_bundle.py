@@ -1,5 +1,6 @@
 """A bundle, packed or not: its list and who signed it, its programs, and its wheel's statement."""
 
+import json
 import os
 import zipfile
 from collections.abc import Callable
@@ -98,6 +99,13 @@ def said_nested(bundle: Path) -> None:
     relist(bundle)
 
 
+def said_of_no_wheel(bundle: Path) -> None:
+    """Then ours would be held against no statement."""
+    said = json.loads((bundle / "bundle.json").read_text())
+    (bundle / "bundle.json").write_text(json.dumps({**said, "wheel": "../install.py"}))
+    relist(bundle)
+
+
 def said_gone(bundle: Path) -> None:
     (bundle / "bundle.json").unlink()
 
@@ -130,10 +138,11 @@ def long_evidence(bundle: Path) -> None:
         (said_damaged, "programs: bundle.json: cannot be read (JSONDecodeError"),
         (said_damaged_and_relisted, "programs: bundle.json: cannot be read (JSONDecodeError"),
         (said_nested, "programs: bundle.json: cannot be read (RecursionError"),
+        (said_of_no_wheel, "programs: bundle.json: names '../install.py', which is not in wheels/"),
         (said_gone, "sums: bundle.json: is in SHA256SUMS and not in the bundle"),
         (said_gone, "programs: bundle.json: is not in the bundle: no hostwheel wrote it so"),
         (said_gone_and_relisted, "programs: bundle.json: is not in the bundle"),
-        (listed_pipe, "sums: SHA256SUMS: models/m.gguf is no file"),
+        (listed_pipe, "sums: bundle: models/m.gguf is no file"),
         (long_list, "sums: SHA256SUMS: SHA256SUMS is larger than 67,108,864 bytes"),
         (long_evidence, "evidence/smoke.json is larger than 67,108,864 bytes"),
         (altered_model, "sums: models/m.gguf: sha256 "),
@@ -183,7 +192,7 @@ def test_a_zip_that_lacks_bytes_within(bundle: Path, capsys: pytest.CaptureFixtu
     place.write_bytes(text[: at + 50] + text[at + 80 :])
     assert main(["verify", str(place)]) == 1
     refused = capsys.readouterr().out.partition("refused:")[2]
-    assert "bundle.zip is damaged, or is not in the form" in refused
+    assert "bundle.zip: is damaged, or is not in the form" in refused
     assert ".py" not in refused
 
 

@@ -12,7 +12,7 @@ from hostwheel.trust.statement import NAME
 from hostwheel.user.verify_artifact import Given, artifact_findings
 from hostwheel.user.verify_bucket import bucket_findings
 from hostwheel.user.verify_bundle import bundle_findings
-from hostwheel.user.verify_files import is_bundle
+from hostwheel.user.verify_files import LIMIT_BYTES, is_bundle
 from hostwheel.user.verify_finding import Finding, Outcome, Read
 from hostwheel.user.verify_place import served, stored
 
@@ -53,6 +53,8 @@ def beside(path: Path) -> Read:
     def read(name: str) -> bytes | None:
         places = (path.with_name(f"{path.name}.{name}"), path.with_name(name))
         found = next((each for each in places if each.is_file()), None)
+        if found and found.stat().st_size > LIMIT_BYTES:
+            raise BadInput(f"{found}: larger than {LIMIT_BYTES:,} bytes; fetch it anew")
         return found.read_bytes() if found else None
 
     return read

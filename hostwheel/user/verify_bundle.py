@@ -67,7 +67,11 @@ def files_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
 
 
 def all_findings(files: Files, signers: Signers | None) -> Iterator[Finding]:
-    names = files.names()
+    try:
+        names = files.names()
+    except Refused as error:
+        yield About(name=files.path.name).refused("sums", str(error))
+        return
     listed = listed_files(files, names)
     found = tuple(sum_findings(files, names, listed))
     yield from found
@@ -149,7 +153,10 @@ def read_said(files: Files, names: tuple[str, ...]) -> Said:
         return Said(problem=f"is not in the bundle: {UNTOLD}")
     try:
         said = json.loads(read_whole(files, SAID))
-        return Said(wheel=str(said["wheel"]), tool=str(said.get("tool", "")))
+        wheel = str(said["wheel"])
+        if f"wheels/{wheel}" not in names:
+            return Said(problem=f"names {wheel!r}, which is not in wheels/: {UNTOLD}")
+        return Said(wheel=wheel, tool=str(said.get("tool", "")))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         return Said(problem=f"cannot be read ({type(error).__name__}: {error}): {UNTOLD}")
 

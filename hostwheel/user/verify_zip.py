@@ -37,20 +37,20 @@ def check_form(path: Path, archive: ZipFile) -> None:
             header = expected.FileHeader()
             file.seek(position)
             if file.read(len(header)) != header:
-                raise other(path, position)
+                raise other(position)
             position += len(header) + expected.file_size
             anew.append(expected)
         end = directory(anew, position)
         file.seek(position)
         if file.read(len(end) + 1) != end:
-            raise other(path, position)
+            raise other(position)
 
 
-def other(path: Path, position: int) -> Refused:
+def other(position: int) -> Refused:
     """Without the name that stands there: bytes may be missing before it."""
     return Refused(
-        f"{path.name} is damaged, or is not in the form that `hostwheel bundle` writes, from byte"
-        f" {position:,} on; {REMEDY}"
+        f"is damaged, or is not in the form that `hostwheel bundle` writes, from byte {position:,}"
+        f" on; {REMEDY}"
     )
 
 
