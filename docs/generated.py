@@ -74,8 +74,8 @@ def shown() -> Iterator[tuple[str, str]]:
     """The page and the name of each subcommand, in its command lines and in its text."""
     for page, line in command_lines():
         yield from ((page, name) for name in COMMAND.findall(line))
-    for page in sorted(DOCS.glob("*.md")):
-        yield from ((page.name, name) for name in NAMED.findall(page.read_text()))
+    for file in sorted(DOCS.glob("*.md")):
+        yield from ((file.name, name) for name in NAMED.findall(file.read_text()))
 
 
 def known() -> set[str]:

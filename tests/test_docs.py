@@ -94,7 +94,7 @@ def test_what_the_pages_show_of_a_command_is_what_it_takes(
     "body", ["```sh\nuvx hostwheel pikc URL\n```\n", "`hostwheel pikc` names the build.\n"]
 )
 def test_a_command_that_is_not_there_fails_the_build(body: str, tmp_path: Path) -> None:
-    said = []
+    said: list[tuple[bool, bool]] = []
     for text in (body, body.replace("pikc", "pick")):
         folder = alone(tmp_path / str(len(said)), f"# Title\n\n{text}")
         done = sphinx(folder, folder / "out")
