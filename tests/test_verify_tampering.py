@@ -246,6 +246,18 @@ def member(bucket: Published) -> None:
     rewritten(bucket, {"llama_cpp/__init__.py": b"import os\n"}, record=False)
 
 
+def nested_envelope(bucket: Published) -> None:
+    bucket.statement(b"[" * 100_000)
+
+
+def nested_payload(bucket: Published) -> None:
+    bucket.statement(seal(b"[" * 100_000, key()))
+
+
+def nested_evidence(bucket: Published) -> None:
+    bucket.swap(bucket.evidence("build.json"), b"[" * 100_000)
+
+
 def sums_gone(bucket: Published) -> None:
     (bucket.folder / "SHA256SUMS").unlink()
 
@@ -286,6 +298,9 @@ TAMPERINGS: Mapping[Tamper, tuple[str, str]] = {
     statement_gone: ("statement", "it is not there"),
     stripped: ("statement", "nothing shows that your signer built it"),
     cut_short: ("statement", "is cut short"),
+    nested_envelope: ("statement", "is cut short: RecursionError"),
+    nested_payload: ("statement", "RecursionError"),
+    nested_evidence: ("catalog", "of an unknown form: RecursionError"),
     cut_signature: ("signature", "does not hold"),
     another_payload: ("signature", "incorrect signature"),
     of_another_kind: ("statement", "text/plain"),

@@ -66,7 +66,7 @@ def read_envelope(text: bytes) -> Envelope:
             keyid=str(signatures[0]["keyid"]),
             signature=armored(str(signatures[0]["sig"])),
         )
-    except (ValueError, KeyError, TypeError, binascii.Error) as error:
+    except (ValueError, KeyError, TypeError, binascii.Error, RecursionError) as error:
         raise Refused(
             f"is no DSSE envelope, or is cut short: {type(error).__name__}: {error}"
         ) from None

@@ -148,7 +148,7 @@ def read_statement(payload: bytes) -> Statement:
             plan_hash=str(defined["externalParameters"]["planHash"]),
             source=str(defined["resolvedDependencies"][0]["uri"]),
         )
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         raise Refused(f"cannot be read: {type(error).__name__}: {error}") from None
 
 

@@ -136,7 +136,7 @@ def told_by_wheel(contents: Contents) -> Iterator[tuple[str, str]]:
         if contents.wheel and member.name == BUILD_INFO:
             try:
                 yield "build-info.json", json.loads(member.path.read_bytes())["sbom"]["sha256"]
-            except (ValueError, KeyError, TypeError) as error:
+            except (ValueError, KeyError, TypeError, RecursionError) as error:
                 yield "build-info.json", f"nothing that can be read ({error})"
 
 

@@ -20,6 +20,11 @@ from hostwheel.user.verify_finding import About, Finding, Outcome, Read
 
 KEPT = 16  # a wheel, its copy and its archive have nearly all evidence together
 
+UNKNOWN_FORM = (
+    *(KeyError, TypeError, AttributeError, ValueError, StopIteration),
+    RecursionError,  # JSON that is nested too deep
+)
+
 
 def entries_findings(
     entries: Iterable[Entry], read: Read, unsigned: tuple[Outcome, str], signers: Signers | None
@@ -107,7 +112,7 @@ def check_needs(entry: Entry, read: Read) -> None:
             entry.platform_tag,
         )
         chosen = (entry.variant, entry.properties) == variant_of(entry, plan["label"], needs)
-    except (KeyError, TypeError, AttributeError, ValueError, StopIteration) as error:
+    except UNKNOWN_FORM as error:
         raise Refused(f"evidence of an unknown form: {type(error).__name__}: {error}") from None
     if not (same and agreed and named):
         what = ("name or version" if agreed else "needs, recipe or host") if same else "bytes"
