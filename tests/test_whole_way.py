@@ -84,7 +84,7 @@ def test_from_a_captured_host_to_an_answer(
     host.write_text(capsys.readouterr().out)
     assert main(["pick", str(bucket), "--host", str(host), "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["picked"]["recipe"] == "cpu-avx2"
-    wanted = ["--host", str(host), "--gguf", str(smollm2), "-o", str(bundle)]
+    wanted = ["--host", str(host), "--gguf", str(smollm2), "-o", str(bundle), "--key", str(key)]
     assert main(["bundle", str(bucket), *wanted]) == 0
     assert main(["verify", str(bundle), "--key", f"{key}.pub"]) == 0
     folder = unpacked(bundle, tmp_path / "a place")
