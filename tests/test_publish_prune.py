@@ -7,7 +7,7 @@ import pytest
 
 from hostwheel.errors import BadInput, Refused
 from hostwheel.publish.bucket import CLOCK
-from hostwheel.publish.evidence import read_evidence
+from hostwheel.publish.evidence import Evidence, read_evidence
 from hostwheel.publish.fsck import fsck
 from hostwheel.publish.generations import (
     HINT,
@@ -108,6 +108,17 @@ def test_a_crash_while_pruning_leaves_an_index_that_holds(bucket: Memory, tmp_pa
         assert fsck(bucket).faults == ()
 
 
+def left_behind(bucket: Memory, tmp_path: Path) -> Evidence:
+    """Of a publish that was stopped days ago: some of its objects are there, and no generation."""
+    out = proved(tmp_path)
+    write_smoke(out, [PASSED] * 5)
+    evidence = read_evidence(out)
+    with pytest.raises(Crashed):
+        publish(evidence, Crashing(bucket, 4), no_progress)
+    bucket.age(LATER)
+    return evidence
+
+
 def test_an_object_taken_up_again_while_it_was_pruned_is_told(
     bucket: Memory, tmp_path: Path
 ) -> None:
@@ -134,12 +145,7 @@ def test_an_object_that_was_pruned_while_its_publish_went_on_is_put_back(
 ) -> None:
     """It was stopped days ago, and finds its objects there; until its generation is made, nothing
     refers to them."""
-    out = proved(tmp_path)
-    write_smoke(out, [PASSED] * 5)
-    evidence = read_evidence(out)
-    with pytest.raises(Crashed):
-        publish(evidence, Crashing(bucket, 4), no_progress)
-    bucket.age(LATER)
+    evidence = left_behind(bucket, tmp_path)
     removed: list[str] = []
     pruning = Before(bucket, "catalog/", lambda: removed.extend(prune(bucket, 1)))
     publish(evidence, pruning, no_progress)
