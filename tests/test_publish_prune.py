@@ -123,13 +123,7 @@ def test_an_object_taken_up_again_while_it_was_pruned_is_told(
     bucket: Memory, tmp_path: Path
 ) -> None:
     """An old publisher's evidence is what nothing refers to; just then it is published again."""
-    out = proved(tmp_path)
-    write_smoke(out, [PASSED] * 5)
-    evidence = read_evidence(out)
-    with pytest.raises(Crashed):
-        publish(evidence, Crashing(bucket, 4), no_progress)
-
-    bucket.age(LATER)
+    evidence = left_behind(bucket, tmp_path)
 
     class Deleting(Through):
         def delete(self, key: str) -> None:
