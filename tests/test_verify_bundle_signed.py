@@ -12,18 +12,9 @@ from hostwheel.trust.ssh import BUNDLE_NAMESPACE, SUMS_NAMESPACE, sign
 from hostwheel.trust.sums import SIGNATURE, SUMS
 from hostwheel.user.bundle_programs import programs
 from tests.signed import allowed, key, public
-from tests.verified import list_unsigned, packed, relist, signed_bundle
+from tests.verified import list_unsigned, packed, relist
 
-
-@pytest.fixture
-def bundle(tmp_path: Path) -> Path:
-    return signed_bundle(tmp_path)
-
-
-@pytest.fixture
-def unsigned(bundle: Path) -> Path:
-    (bundle / SIGNATURE).unlink()
-    return bundle
+pytest_plugins = ["tests.verified_fixtures"]
 
 
 def line_changed(bundle: Path) -> None:
