@@ -14,9 +14,18 @@ from hostwheel.trust.sums import SIGNATURE, SUMS
 from hostwheel.user.bundle_pack import member
 from hostwheel.user.verify_files import LIMIT_BYTES
 from tests.signed import public
-from tests.verified import OTHER, list_unsigned, our_wheel, packed, relist
+from tests.verified import OTHER, list_unsigned, our_wheel, packed, relist, signed_bundle
 
-pytest_plugins = ["tests.verified_fixtures"]
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return signed_bundle(tmp_path)
+
+
+@pytest.fixture
+def unsigned(bundle: Path) -> Path:
+    (bundle / SIGNATURE).unlink()
+    return bundle
 
 
 @pytest.mark.parametrize("form", ["folder", "zip"])

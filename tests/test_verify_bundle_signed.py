@@ -12,9 +12,18 @@ from hostwheel.trust.ssh import BUNDLE_NAMESPACE, SUMS_NAMESPACE, sign
 from hostwheel.trust.sums import SIGNATURE, SUMS
 from hostwheel.user.bundle_programs import programs
 from tests.signed import allowed, key, public
-from tests.verified import list_unsigned, packed, relist
+from tests.verified import list_unsigned, packed, relist, signed_bundle
 
-pytest_plugins = ["tests.verified_fixtures"]
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    return signed_bundle(tmp_path)
+
+
+@pytest.fixture
+def unsigned(bundle: Path) -> Path:
+    (bundle / SIGNATURE).unlink()
+    return bundle
 
 
 def line_changed(bundle: Path) -> None:
