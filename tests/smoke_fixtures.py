@@ -45,7 +45,7 @@ def suite(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def left_by_build(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What a build of cpu-avx2 left, on a machine that can run it and has all that is needed."""
     need("qemu-x86_64", "apt-get install qemu-user")
     monkeypatch.setattr(smoke, "missing", lambda features: ())
@@ -61,8 +61,8 @@ def out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def request_all(out: Path, suite: Path, tmp_path: Path) -> Request:
+def request_all(left_by_build: Path, suite: Path, tmp_path: Path) -> Request:
     (tmp_path / "llama.cpp" / "models").mkdir(parents=True)
     model = tmp_path / "smollm2.gguf"
     model.touch()
-    return Request(out=out, model=model, source=tmp_path / "llama.cpp")
+    return Request(out=left_by_build, model=model, source=tmp_path / "llama.cpp")
